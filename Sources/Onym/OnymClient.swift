@@ -117,14 +117,14 @@ public final class OnymClient: Sendable {
         if phase != .termination { unlock() }
         claim?.live(phase)
         switch phase {
-        case .background where runtime.configuration.flushesInBackground: flush { _ in done() }
+        case .background where runtime.configuration.flushesInBackground: flush(callback: { _ in done() })
         case .background, .termination:
             for client in clients { client.sync() }
             done()
         case .foreground:
             opening.takeIn(runtime)
             // The network may have changed.
-            flush { _ in }
+            flush(callback: { _ in })
             done()
         case .unlocked: done()
         }
@@ -146,6 +146,12 @@ public final class OnymClient: Sendable {
         _ completion: @escaping @Sendable (Result<Value, OnymError>) -> Void
     ) -> @Sendable (Result<Value, OnymError>) -> Void {
         { result in withExtendedLifetime(self) { completion(result) } }
+    }
+
+    /// Ends a call of a dialect that this instance does not speak, or not yet.
+    func refuse<Value>(_ callback: @escaping @Sendable (Result<Value, OnymError>) -> Void) {
+        let refusal = missing
+        runtime.callbacks.run { callback(.failure(.refused(refusal))) }
     }
 
     private static func queue(_ callbacks: Configuration.Callbacks) -> OperationQueue {
@@ -192,13 +198,20 @@ public final class OnymClient: Sendable {
 
     /// Sends all waiting letters. Returns when the server has the letters; throws the first of the failures.
     public func flush() async throws(OnymError) {
-        try await result { flush(completion: $0) }.get()
+        try await result { flush(callback: $0) }.get()
     }
 
-    /// Sends all waiting letters. The completion runs when the server has the letters, or with the first failure.
-    public func flush(completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
-        if isLocked { return runtime.callbacks.run { completion(.failure(.refused(.locked))) } }
-        OnymClient.flush(clients[...], .success(()), holding(completion))
+    /// Sends all waiting letters. The completion runs on the main actor when the server has the letters, or with the first
+    /// failure.
+    public func flush(completion: @escaping @MainActor @Sendable (Result<Void, OnymError>) -> Void) {
+        flush(callback: onMain(completion))
+    }
+
+    /// Sends all waiting letters, with a callback off the main actor.
+    @_disfavoredOverload
+    public func flush(callback: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+        if isLocked { return refuse(callback) }
+        OnymClient.flush(clients[...], .success(()), holding(callback))
     }
 
     /// A failure of one dialect does not stop the other dialects.
@@ -227,7 +240,7 @@ public final class OnymClient: Sendable {
         get { runtime.pace.interval }
         set {
             runtime.pace.interval = newValue
-            flush { _ in }
+            flush(callback: { _ in })
         }
     }
 
@@ -283,9 +296,54 @@ public final class OnymClient: Sendable {
     }
 }
 
-/// Waits for the one callback of a call.
+/// A callback that runs a completion on the main actor: at once where that is the present thread, otherwise a moment later.
+func onMain<Value: Sendable>(
+    _ completion: @escaping @MainActor @Sendable (Value) -> Void
+) -> @Sendable (Value) -> Void {
+    { value in
+        if Thread.isMainThread { return MainActor.assumeIsolated { completion(value) } }
+        DispatchQueue.main.async { MainActor.assumeIsolated { completion(value) } }
+    }
+}
+
+/// Waits for the one callback of a call. If the task is canceled first, the result is `cancelled`, and the call goes on.
 package func result<Value: Sendable>(
     _ body: (@escaping @Sendable (Result<Value, OnymError>) -> Void) -> Void
 ) async -> Result<Value, OnymError> {
-    await withCheckedContinuation { continuation in body { continuation.resume(returning: $0) } }
+    let end = OneEnd<Value>()
+    return await withTaskCancellationHandler {
+        await withCheckedContinuation { continuation in
+            end.wait(continuation)
+            body(end.come)
+        }
+    } onCancel: {
+        end.come(.failure(.cancelled))
+    }
+}
+
+/// Resumes a continuation once, with the first result that comes.
+private final class OneEnd<Value: Sendable>: @unchecked Sendable {
+    private typealias Ended = Result<Value, OnymError>
+
+    /// Guards the other properties.
+    private let lock = NSLock()
+    private var continuation: CheckedContinuation<Result<Value, OnymError>, Never>?
+    private var first: Result<Value, OnymError>?
+
+    func wait(_ continuation: CheckedContinuation<Result<Value, OnymError>, Never>) {
+        let result = lock.withLock { () -> Ended? in
+            if first == nil { self.continuation = continuation }
+            return first
+        }
+        if let result { continuation.resume(returning: result) }
+    }
+
+    @Sendable func come(_ result: Result<Value, OnymError>) {
+        let waiting = lock.withLock { () -> CheckedContinuation<Ended, Never>? in
+            guard first == nil else { return nil }
+            first = result
+            return continuation.take()
+        }
+        waiting?.resume(returning: result)
+    }
 }

@@ -1,4 +1,5 @@
-/// A receiver of notices, on the queue of callbacks. All methods are optional.
+/// A receiver of notices, on the main actor: a view model, for example. All methods are optional.
+@MainActor
 public protocol OnymDelegate: AnyObject, Sendable {
     /// The current user of a dialect has changed.
     func onym(_ onym: OnymClient, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect)
@@ -33,7 +34,7 @@ extension OnymClient {
     /// Calls a delegate with each notice, as long as both objects exist. Answers a function that removes the delegate.
     @discardableResult
     public func addDelegate(_ delegate: any OnymDelegate) -> @Sendable () -> Void {
-        observe { [weak self, weak delegate] notice in
+        let tell = onMain { [weak self, weak delegate] (notice: Notice) in
             guard let self, let delegate else { return }
             switch notice {
             case .userChanged(let dialect, let old, let new):
@@ -46,5 +47,6 @@ extension OnymClient {
             case .purchaseReported, .untrusted, .imported, .unlocked, .fileSetAside, .storageFailed: break
             }
         }
+        return observe(tell)
     }
 }

@@ -22,6 +22,8 @@ public enum OnymError: Error, Hashable, Sendable {
     case storage(String)
     /// Some letters that ``OnymClient/flush()`` covered will never be sent: their number, and the reason for the first letter.
     indirect case dropped(Int, DropReason)
+    /// The task that waited was canceled. The call itself goes on.
+    case cancelled
 }
 
 /// An answer whose status means a failure.
@@ -91,7 +93,7 @@ extension OnymError {
         case .offline, .timeout, .connection, .malformed, .untrusted: true
         // A redirection, for example, says nothing about the call.
         case .http(let failure): [408, 429].contains(failure.status) || !(400..<500).contains(failure.status)
-        case .tls, .refused, .storage, .dropped: false
+        case .tls, .refused, .storage, .dropped, .cancelled: false
         }
     }
 
@@ -99,7 +101,7 @@ extension OnymError {
     package var isOfNetwork: Bool {
         switch self {
         case .offline, .timeout, .tls, .connection, .untrusted: true
-        case .http, .malformed, .refused, .storage, .dropped: false
+        case .http, .malformed, .refused, .storage, .dropped, .cancelled: false
         }
     }
 
@@ -156,6 +158,7 @@ extension OnymError: CustomStringConvertible {
         case .refused(let refusal): refusal.description
         case .storage(let why): "The device's storage failed: \(why)."
         case .dropped(let count, let reason): "\(count) of what waited will never be sent: \(reason)"
+        case .cancelled: "The task was canceled; the call goes on."
         }
     }
 }

@@ -73,7 +73,8 @@ extension OnymError {
         case .http(let failure): UInt(clamping: failure.status)
         case .refused(.inProgress): MPIdentityErrorResponseCode.requestInProgress.rawValue
         case .refused(.optedOut): MPIdentityErrorResponseCode.optOut.rawValue
-        case .connection, .malformed, .refused, .storage, .dropped: MPIdentityErrorResponseCode.unknown.rawValue
+        case .connection, .malformed, .refused, .storage, .dropped, .cancelled:
+            MPIdentityErrorResponseCode.unknown.rawValue
         }
     }
 
@@ -122,7 +123,7 @@ public final class MPIdentityApi: Sendable {
 
     init(_ source: @escaping @Sendable () -> OnymClient?) { self.source = source }
 
-    private typealias Call = (Identity, @escaping Identity.Completion) -> Void
+    private typealias Call = (Identity, @escaping Identity.Callback) -> Void
 
     private func perform(_ completion: Completion?, _ call: Call) {
         let completion = Handover(completion)
@@ -150,7 +151,7 @@ public final class MPIdentityApi: Sendable {
 
     /// Asks the server for the user of some names.
     public func identify(_ identifyRequest: MPIdentityApiRequest, completion: Completion? = nil) {
-        perform(completion) { $0.identify(identifyRequest.request, completion: $1) }
+        perform(completion) { $0.identify(identifyRequest.request, callback: $1) }
     }
 
     /// Asks the server for the user, without names.
@@ -158,7 +159,7 @@ public final class MPIdentityApi: Sendable {
 
     /// Logs a user in.
     public func login(_ loginRequest: MPIdentityApiRequest, completion: Completion? = nil) {
-        perform(completion) { $0.login(loginRequest.request, completion: $1) }
+        perform(completion) { $0.login(loginRequest.request, callback: $1) }
     }
 
     /// Logs a user in, without names.
@@ -166,7 +167,7 @@ public final class MPIdentityApi: Sendable {
 
     /// Logs the user out. The device's anonymous user becomes the current user.
     public func logout(_ logoutRequest: MPIdentityApiRequest, completion: Completion? = nil) {
-        perform(completion) { $0.logout(logoutRequest.request, completion: $1) }
+        perform(completion) { $0.logout(logoutRequest.request, callback: $1) }
     }
 
     /// Logs the user out, without names.
@@ -180,9 +181,9 @@ public final class MPIdentityApi: Sendable {
         guard let onym = source() else {
             return MPIdentityApi.end(completion.value, .failure(.refused(.shutDown)), nil, MPModifyApiResult.init)
         }
-        onym.identity.modify(modifyRequest.request) {
-            MPIdentityApi.end(completion.value, $0, onym, MPModifyApiResult.init)
-        }
+        onym.identity.modify(
+            modifyRequest.request,
+            callback: { MPIdentityApi.end(completion.value, $0, onym, MPModifyApiResult.init) })
     }
 
     /// Makes the events of one user count for another user. Answers whether the request can be sent.

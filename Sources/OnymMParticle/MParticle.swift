@@ -71,10 +71,12 @@ public final class MParticle: @unchecked Sendable {
             guard let onym = try openOnce(options) else { return }
             let consent = options.consentState?.wire
             if let consent, let user = onym.users.current { onym.users.setConsent(consent, of: user) }
-            onym.identity.identify(options.identifyRequest?.request) { result in
-                if let consent, let user = try? result.get().user { onym.users.setConsent(consent, of: user) }
-                MPIdentityApi.end(completion.value, result, onym)
-            }
+            onym.identity.identify(
+                options.identifyRequest?.request,
+                callback: { result in
+                    if let consent, let user = try? result.get().user { onym.users.setConsent(consent, of: user) }
+                    MPIdentityApi.end(completion.value, result, onym)
+                })
         } catch {
             MPIdentityApi.end(completion.value, .failure(error), nil)
         }
@@ -136,7 +138,7 @@ public final class MParticle: @unchecked Sendable {
         let options = Handover(options)
         guard let core else { return start(with: options.value) }
         endSession()
-        core.flush { [self] _ in reset { [self] in start(with: options.value) } }
+        core.flush(callback: { [self] _ in reset { [self] in start(with: options.value) } })
     }
 
     // MARK: - Sessions
@@ -290,7 +292,7 @@ public final class MParticle: @unchecked Sendable {
     /// Sends all waiting letters.
     public func upload() {
         guard let core else { return }
-        core.flush { _ in }
+        core.flush(callback: { _ in })
     }
 
     /// The token for push notifications. A new token becomes a name of the current user's device.

@@ -118,7 +118,7 @@ public final class Qonversion: @unchecked Sendable {
 
     /// Answers the user.
     public func userInfo(_ completion: @escaping (User?, (any Error)?) -> Void) {
-        perform(Qonversion.end(completion)) { $0.userInfo(completion: $1) }
+        perform(Qonversion.end(completion)) { $0.userInfo(callback: $1) }
     }
 
     /// Logs a user in under the app's own id.
@@ -126,7 +126,7 @@ public final class Qonversion: @unchecked Sendable {
 
     /// Logs a user in under the app's own id, and answers the user.
     public func identify(_ userID: String, completion: @escaping (User?, (any Error)?) -> Void) {
-        perform(Qonversion.end(completion)) { $0.identify(userID, completion: $1) }
+        perform(Qonversion.end(completion)) { $0.identify(userID, callback: $1) }
     }
 
     /// Returns to the device's own user.
@@ -143,14 +143,14 @@ public final class Qonversion: @unchecked Sendable {
             case .failure(let error): completion.value(nil, error.vendor)
             }
         }
-        perform(end) { $0.properties(completion: $1) }
+        perform(end) { $0.properties(callback: $1) }
     }
 
     /// Sends all waiting properties.
     public func forceSendProperties(_ completion: @escaping () -> Void) {
         let completion = Handover(completion)
         guard let core else { return completion.value() }
-        core.flush { _ in completion.value() }
+        core.flush(callback: { _ in completion.value() })
     }
 
     /// Sets a property that integrations use.
@@ -172,19 +172,19 @@ public final class Qonversion: @unchecked Sendable {
     /// Answers the user's entitlements by name.
     public func checkEntitlements(_ completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         let completion = Handover(completion)
-        let end: End<[String: Onym::Entitlement]> = { result in
+        let end: End<[String: Onym.Entitlement]> = { result in
             switch result {
             case .success(let list): completion.value(list.mapValues(Entitlement.init), nil)
             case .failure(let error): completion.value([:], error.vendor)
             }
         }
         // The vendor's limit of age in seconds.
-        perform(end) { $0.entitlements(.newerThan(300), completion: $1) }
+        perform(end) { $0.entitlements(.newerThan(300), callback: $1) }
     }
 
     /// Sends a purchase of the app's own to the server.
     public func purchase(_ purchase: Purchase, completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
-        perform(checkAfter(completion)) { $0.purchase(purchase, completion: $1) }
+        perform(checkAfter(completion)) { $0.purchase(purchase, callback: $1) }
     }
 
     /// Restores purchases.
@@ -192,7 +192,7 @@ public final class Qonversion: @unchecked Sendable {
     ///   - receipts: the shop's signed receipts.
     ///   - completion: a callback for the entitlements after the restore.
     public func restore(_ receipts: [String], completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
-        perform(checkAfter(completion)) { $0.restore(receipts, completion: $1) }
+        perform(checkAfter(completion)) { $0.restore(receipts, callback: $1) }
     }
 
     // MARK: - Listeners
@@ -205,7 +205,7 @@ public final class Qonversion: @unchecked Sendable {
     /// Tells of a purchase that was decided later, with the entitlements after it.
     private func tellPurchase(_ onym: OnymClient) {
         guard lock.withLock({ deferredListener }) != nil else { return }
-        onym.access.entitlements(.fresh) { [weak self] result in
+        let end: End<[String: Onym.Entitlement]> = { [weak self] result in
             let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }
             switch result {
             case .success(let list):
@@ -213,6 +213,7 @@ public final class Qonversion: @unchecked Sendable {
             case .failure(let error): listener?.deferredPurchaseCompleted(PurchaseResult(.error, error: error.vendor))
             }
         }
+        onym.access.entitlements(.fresh, callback: end)
     }
 
     /// Writes one line about a name that does nothing here.
@@ -332,7 +333,7 @@ extension Qonversion {
         /// The transactions. The server does not know them yet: an empty list.
         public var transactions: [Transaction] { [] }
 
-        init(_ entitlement: Onym::Entitlement) {
+        init(_ entitlement: Onym.Entitlement) {
             (entitlementID, productID) = (entitlement.id, entitlement.productID)
             (isActive, startedDate, expirationDate) = (entitlement.isActive, entitlement.started, entitlement.expires)
             source = EntitlementSource(wireName: entitlement.source)

@@ -57,7 +57,7 @@ extension OnymError {
             default: .incorrectRequest
             }
         case .refused(.unavailable): .featureNotSupported
-        case .refused, .storage, .dropped: .unknown
+        case .refused, .storage, .dropped, .cancelled: .unknown
         }
     }
 

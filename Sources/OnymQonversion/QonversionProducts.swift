@@ -287,7 +287,7 @@ extension Qonversion {
         guard let access = core?.access else {
             return completion.value([:], OnymError.refused(.notConfigured).vendor)
         }
-        access.catalog { result in
+        let end: @Sendable (Result<[CatalogProduct], OnymError>) -> Void = { result in
             switch result {
             case .failure(let error): completion.value([:], error.vendor)
             case .success(let catalog):
@@ -299,6 +299,7 @@ extension Qonversion {
                 }
             }
         }
+        access.catalog(callback: end)
     }
 
     /// Answers the offerings. The server has none yet: nil, with the error `offeringsNotAvailable`.

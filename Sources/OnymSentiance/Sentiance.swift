@@ -226,10 +226,10 @@ public final class Sentiance: @unchecked Sendable {
     public func refreshStatus(_ completion: @escaping (SENTSDKStatus) -> Void = { _ in }) {
         let completion = Handover(completion)
         guard let device = open()?.device else { return completion.value(sdkStatus) }
-        device.refresh { [weak self] _ in
+        device.refresh(callback: { [weak self] _ in
             guard let self else { return }
             completion.value(sdkStatus)
-        }
+        })
     }
 
     // MARK: - Users
@@ -252,16 +252,16 @@ public final class Sentiance: @unchecked Sendable {
         }
     }
 
-    func create(_ options: SENTUserCreationOptions, _ end: @escaping Device.Completion<DeviceState>) {
+    func create(_ options: SENTUserCreationOptions, _ end: @escaping Device.Callback<DeviceState>) {
         if let id = options.appId, let secret = options.appSecret { use(id, secret) }
         guard let device = open(options.platformUrl)?.device else {
             return end(.failure(.refused(.notConfigured)))
         }
         lock.withLock { isInitialized = true }
         if let code = options.authenticationCode {
-            device.createUser(code, completion: end)
+            device.createUser(code, callback: end)
         } else {
-            device.createUser(linker: options.linker.map(Sentiance.linker), completion: end)
+            device.createUser(linker: options.linker.map(Sentiance.linker), callback: end)
         }
     }
 
@@ -293,7 +293,7 @@ public final class Sentiance: @unchecked Sendable {
     public func linkUser(
         authCode: String, completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
     ) {
-        link(completionHandler) { $0.link(authCode, completion: $1) }
+        link(completionHandler) { $0.link(authCode, callback: $1) }
     }
 
     /// Links the current user with the help of the app's own back end.
@@ -301,12 +301,12 @@ public final class Sentiance: @unchecked Sendable {
         linker: @escaping SENTUserLinker,
         completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
     ) {
-        link(completionHandler) { $0.link(linker: Sentiance.linker(linker), completion: $1) }
+        link(completionHandler) { $0.link(linker: Sentiance.linker(linker), callback: $1) }
     }
 
     private func link(
         _ handler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void,
-        _ body: (Device, @escaping Device.Completion<DeviceState>) -> Void
+        _ body: (Device, @escaping Device.Callback<DeviceState>) -> Void
     ) {
         let handler = Handover(handler)
         let end: @Sendable (Result<DeviceState, OnymError>) -> Void = { result in
@@ -337,7 +337,7 @@ public final class Sentiance: @unchecked Sendable {
             }
         }
         guard let device = open()?.device else { return end(.failure(.refused(.notConfigured))) }
-        device.token(completion: end)
+        device.token(callback: end)
     }
 
     /// Removes the user from the device at once and for good. Handlers stay.
@@ -346,13 +346,13 @@ public final class Sentiance: @unchecked Sendable {
         guard let device = open()?.device else {
             return handler.value(SENTResetResult(initState: .notInitialized), nil)
         }
-        device.reset { [weak self] result in
+        device.reset(callback: { [weak self] result in
             switch result {
             case .failure(.refused(.inProgress)): handler.value(nil, SENTResetError(failureReason: .initInProgress))
             case .failure(.refused(.resetting)): handler.value(nil, SENTResetError(failureReason: .resetting))
             case .success, .failure: handler.value(SENTResetResult(initState: self?.initState ?? .notInitialized), nil)
             }
-        }
+        })
     }
 }
 
@@ -373,7 +373,7 @@ extension OnymError {
     private var isOfTheNetwork: Bool {
         switch self {
         case .offline, .timeout, .connection, .tls, .untrusted: true
-        case .http, .malformed, .refused, .storage, .dropped: false
+        case .http, .malformed, .refused, .storage, .dropped, .cancelled: false
         }
     }
 

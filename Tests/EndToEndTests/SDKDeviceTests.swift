@@ -69,7 +69,7 @@ struct SDKDeviceTests {
         var broken = configuration
         broken.transport = deaf
         let phone = try OnymClient(broken)
-        phone.device.createUser(code) { _ in }
+        phone.device.createUser(code, callback: { _ in })
         while deaf.answered == 0 { try await Task.sleep(for: .milliseconds(5)) }
         phone.close()
         let again = try OnymClient(configuration)

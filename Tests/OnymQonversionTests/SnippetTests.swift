@@ -62,7 +62,7 @@ struct SnippetTests {
     @Test("2. User ID for third-party Integrations")
     func userProperty() async throws {
         Seed003_UserIDForThirdPartyIntegrations.snippet()
-        Qonversion.shared().core?.flush { _ in }
+        Qonversion.shared().core?.flush(callback: { _ in })
         await answer(201, [:])
         let request = await answer(200, ["savedProperties": [], "propertyErrors": []])
         #expect(request?.path == "/v3/users/\(user?.id ?? "")/properties")

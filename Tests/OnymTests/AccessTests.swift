@@ -36,20 +36,20 @@ struct AccessTests {
     }
 
     private func create() {
-        bench.onym.access.userInfo(completion: { _ in })
+        bench.onym.access.userInfo(callback: { _ in })
         bench.answer(.json(201, ["id": .string(device), "created": 1, "environment": "sandbox"]))
     }
 
     private func identify(_ id: String, _ answers: ScriptedTransport.Answer...) -> Users {
         let ends = Users()
-        bench.onym.access.identify(id, completion: ends.callback)
+        bench.onym.access.identify(id, callback: ends.callback)
         for answer in answers { bench.answer(answer) }
         return ends
     }
 
     private func check() -> Lists {
         let ends = Lists()
-        bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(300), callback: ends.callback)
         bench.settle()
         return ends
     }
@@ -58,14 +58,14 @@ struct AccessTests {
     func creation() throws {
         #expect(device.count == 36 && device.hasPrefix("QON_"))
         let ends = Users()
-        bench.onym.access.userInfo(completion: ends.callback)
+        bench.onym.access.userInfo(callback: ends.callback)
         let request = bench.answer(.json(201, ["id": .string(device)]))
         #expect(request?.path == "/v3/users/\(device)" && request?.json == ["environment": "sandbox"])
         #expect(request?.fields["Authorization"] == "Bearer test_key")
         #expect(request?.fields["Onym-Device-User"] == device && request?.fields["Onym-Identity"] == "")
         #expect(try ends.values[0].get() == AccessUser(id: device, deviceID: device, identityID: nil))
         bench.relaunch()
-        bench.onym.access.userInfo(completion: ends.callback)
+        bench.onym.access.userInfo(callback: ends.callback)
         bench.settle()
         #expect(ends.values.count == 2 && bench.transport.requests.count == 1)
     }
@@ -73,7 +73,7 @@ struct AccessTests {
     @Test("a user who is there already, because an answer was lost, is read back")
     func lostCreation() throws {
         let ends = Users()
-        bench.onym.access.userInfo(completion: ends.callback)
+        bench.onym.access.userInfo(callback: ends.callback)
         bench.answer(AccessTests.refusal("User with given uid already exists"))
         #expect(bench.answer(.json(200, ["id": .string(device)]))?.method == "GET")
         #expect(try ends.values[0].get().id == device)
@@ -133,7 +133,7 @@ struct AccessTests {
     func logoutWins(answered: Int) throws {
         create()
         let ends = Users()
-        bench.onym.access.identify("i", completion: ends.callback)
+        bench.onym.access.identify("i", callback: ends.callback)
         if answered == 1 { bench.answer(AccessTests.missing) }
         let late = bench.transport.take()
         bench.onym.access.logout()
@@ -260,7 +260,7 @@ struct AccessTests {
         let ends = Collector<Result<Void, OnymError>>()
         bench.onym.access.purchase(
             Purchase(price: "9.99", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "jws"),
-            completion: ends.callback)
+            callback: ends.callback)
         let first = bench.answer(.bytes(503, ""))
         #expect(ends.values.map { $0.failure?.status } == [503])
         bench.onym.access.logout()
@@ -281,7 +281,7 @@ struct AccessTests {
         let first = check()
         bench.onym.access.purchase(
             Purchase(price: "1", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "jws"),
-            completion: { _ in })
+            callback: { _ in })
         bench.answer(.json(201, [:]), at: 1)
         bench.answer(list())
         #expect(try first.values[0].get().isEmpty)
@@ -295,7 +295,7 @@ struct AccessTests {
         func buy() {
             bench.onym.access.purchase(
                 Purchase(price: "1", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "jws"),
-                completion: ends.callback)
+                callback: ends.callback)
         }
         buy()
         // The user has to be made first.
@@ -318,7 +318,7 @@ struct AccessTests {
         _ = check()
         bench.answer(list())
         let ends = Collector<Result<[RestoredPurchase], OnymError>>()
-        bench.onym.access.restore(["r1"], strategy: "transfer", completion: ends.callback)
+        bench.onym.access.restore(["r1"], strategy: "transfer", callback: ends.callback)
         let request = bench.answer(
             .json(
                 200, ["transactions": [["transaction_id": "t", "product_id": "p", "outcome": "moved", "from": ["u1"]]]])

@@ -19,7 +19,7 @@ struct CachedAccessTests {
 
     private func ask(_ freshness: Access.Freshness = .cached) -> Collector<Result<[String: Entitlement], OnymError>> {
         let ends = Collector<Result<[String: Entitlement], OnymError>>()
-        bench.onym.access.entitlements(freshness, completion: ends.callback)
+        bench.onym.access.entitlements(freshness, callback: ends.callback)
         bench.settle()
         return ends
     }
@@ -79,7 +79,7 @@ struct CachedAccessTests {
     @Test("what was bought a moment ago is not answered by what was known before")
     func bought() {
         know(list())
-        bench.onym.access.purchase(SettlingTests.purchase, completion: { _ in })
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
         bench.answer(.json(201, [:]))
         let ends = ask()
         #expect(ends.values.isEmpty)
@@ -99,7 +99,7 @@ struct CachedAccessTests {
     @Test("nobody gets what another may use")
     func others() {
         know(list("plus"))
-        bench.onym.access.identify("bob", completion: { _ in })
+        bench.onym.access.identify("bob", callback: { _ in })
         bench.answer(.json(200, ["user_id": "QON_bob"]))
         #expect(bench.onym.access.cached == nil)
         bench.onym.access.logout()
@@ -113,7 +113,7 @@ struct CachedAccessTests {
         know(list())
         var updates = bench.onym.access.updates.makeAsyncIterator()
         #expect(await updates.next()?.isEmpty == true)
-        bench.onym.access.purchase(SettlingTests.purchase, completion: { _ in })
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
         bench.answer(.json(201, [:]))
         #expect(bench.transport.open.first?.path.hasSuffix("/entitlements") == true)
         bench.answer(list("plus"))
@@ -129,15 +129,15 @@ struct AppNeedsTests {
     @Test("a change of a user's names goes to that user, whoever is the current one by then")
     func modifySupplied() throws {
         let bench = Bench(.idSync(key: "k", secret: nil))
-        bench.onym.identity.login(IdentityRequest([.customerID: "ada"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "ada"]), callback: { _ in })
         bench.answer(.json(200, ["mpid": "1", "is_logged_in": true]))
         let ada = try #require(bench.onym.users.current)
-        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), callback: { _ in })
         bench.answer(.json(200, ["mpid": "2", "is_logged_in": true]))
         var request = IdentityRequest(ada)
         request.identities[.email] = "ada@x"
         let ends = Collector<Result<IdentityResult, OnymError>>()
-        bench.onym.identity.modify(request, completion: ends.callback)
+        bench.onym.identity.modify(request, callback: ends.callback)
         let sent = bench.answer(.json(200, ["change_results": []]))
         #expect(sent?.path == "/v1/1/modify")
         #expect(
@@ -148,7 +148,7 @@ struct AppNeedsTests {
         #expect(bench.onym.users.current?.identities == [.customerID: "bob"])
         #expect(try ends.values.first?.get().user.id == 1)
         // Nothing that changes needs no server, and answers with that user too.
-        bench.onym.identity.modify(request, completion: ends.callback)
+        bench.onym.identity.modify(request, callback: ends.callback)
         bench.settle()
         #expect(try ends.values.last?.get().user.id == 1 && bench.transport.open.isEmpty)
     }
@@ -161,7 +161,7 @@ struct AppNeedsTests {
         }
         var request = IdentityRequest(try #require(bench.onym.users.current))
         request.identities[.email] = "ada@x"
-        bench.onym.identity.modify(request, completion: { _ in })
+        bench.onym.identity.modify(request, callback: { _ in })
         bench.answer(.json(200, ["mpid": "77"]))
         #expect(bench.transport.open.first?.path == "/v1/77/modify")
     }

@@ -30,7 +30,7 @@ struct ClockTests {
 
     private func check(_ bench: Bench) -> Collector<Result<[String: Entitlement], OnymError>> {
         let ends = Collector<Result<[String: Entitlement], OnymError>>()
-        bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(300), callback: ends.callback)
         bench.settle()
         return ends
     }

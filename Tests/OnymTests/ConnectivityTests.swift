@@ -88,7 +88,7 @@ struct ConnectivityTests {
     func identity() {
         let bench = bench(.idSync(key: "k", secret: nil)) { $0.retry = .automatic(attempts: 10) }
         let ends = Collector<OnymError?>()
-        bench.onym.identity.identify { ends.callback($0.failure) }
+        bench.onym.identity.identify(callback: { ends.callback($0.failure) })
         network.send(gone)
         for _ in 0..<6 {
             bench.answer(.fault(.offline))
@@ -114,7 +114,7 @@ struct ConnectivityTests {
         bench.advance(60)
         #expect(bench.transport.open.isEmpty)
         let ends = Collector<OnymError?>()
-        bench.onym.flush { ends.callback($0.failure) }
+        bench.onym.flush(callback: { ends.callback($0.failure) })
         bench.settle()
         #expect(ends.values == [.refused(.constrained)] && bench.transport.open.isEmpty)
         network.send(there)

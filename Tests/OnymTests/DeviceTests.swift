@@ -36,7 +36,7 @@ struct DeviceTests {
     @discardableResult
     private func create(_ code: String = "c", _ answer: ScriptedTransport.Answer = session()) -> States {
         let ends = States()
-        bench.onym.device.createUser(code, completion: ends.callback)
+        bench.onym.device.createUser(code, callback: ends.callback)
         bench.answer(answer)
         return ends
     }
@@ -50,7 +50,7 @@ struct DeviceTests {
         #expect(try ends.values[0].get().userID == "u" && ends.values.count == 1)
         #expect(bench.onym.device.state?.isLinked == true)
         let second = States()
-        bench.onym.device.createUser("d", completion: second.callback)
+        bench.onym.device.createUser("d", callback: second.callback)
         bench.settle()
         #expect(second.values == [.failure(.refused(.userExists))] && bench.transport.requests.count == 1)
         bench.relaunch()
@@ -60,9 +60,9 @@ struct DeviceTests {
     @Test("a second creation while one is under way is refused; the same one joins")
     func overlap() {
         let (first, same, other) = (States(), States(), States())
-        bench.onym.device.createUser("c", completion: first.callback)
-        bench.onym.device.createUser("c", completion: same.callback)
-        bench.onym.device.createUser("d", completion: other.callback)
+        bench.onym.device.createUser("c", callback: first.callback)
+        bench.onym.device.createUser("c", callback: same.callback)
+        bench.onym.device.createUser("d", callback: other.callback)
         bench.answer(DeviceTests.session())
         #expect(first.values.count == 1 && same.values == first.values)
         #expect(other.values == [.failure(.refused(.inProgress))])
@@ -71,12 +71,12 @@ struct DeviceTests {
 
     @Test("a process that ends before the answer comes finds the same user at the next launch")
     func resume() throws {
-        bench.onym.device.createUser("c", completion: { _ in })
+        bench.onym.device.createUser("c", callback: { _ in })
         let first = bench.transport.requests[0]
         bench.relaunch()
         let late = States()
         // The app does not know, and has asked for another code.
-        bench.onym.device.createUser("d", completion: late.callback)
+        bench.onym.device.createUser("d", callback: late.callback)
         bench.advance(0)
         let second = bench.answer(DeviceTests.session())
         #expect(second?.json == first.json)
@@ -86,10 +86,10 @@ struct DeviceTests {
 
     @Test("if the code of a former launch is good no more, the new one is taken")
     func resumeFails() throws {
-        bench.onym.device.createUser("c", completion: { _ in })
+        bench.onym.device.createUser("c", callback: { _ in })
         bench.relaunch()
         let late = States()
-        bench.onym.device.createUser("d", completion: late.callback)
+        bench.onym.device.createUser("d", callback: late.callback)
         bench.advance(0)
         bench.answer(DeviceTests.refusal(400, "INVALID_AUTHENTICATION_CODE"))
         #expect(bench.answer(DeviceTests.session())?.json["authentication_code"] == "d")
@@ -141,7 +141,7 @@ struct DeviceTests {
             linker: {
                 installs.callback($0)
                 return true
-            }, completion: ends.callback)
+            }, callback: ends.callback)
         let made = bench.answer(DeviceTests.session(.null))
         #expect(made?.path == "/sdk/installs" && made?.json["app_id"] == "app" && made?.json["secret"] == "secret")
         await until { !bench.transport.open.isEmpty }
@@ -155,14 +155,14 @@ struct DeviceTests {
     func badLinkers() async throws {
         struct Failure: Error {}
         let failed = States()
-        bench.onym.device.createUser(linker: { _ in throw Failure() }, completion: failed.callback)
+        bench.onym.device.createUser(linker: { _ in throw Failure() }, callback: failed.callback)
         bench.answer(DeviceTests.session(.null))
         await until { !failed.values.isEmpty }
         let refused = States()
-        bench.onym.device.createUser(linker: { _ in false }, completion: refused.callback)
+        bench.onym.device.createUser(linker: { _ in false }, callback: refused.callback)
         await until { !refused.values.isEmpty }
         let lying = States()
-        bench.onym.device.createUser(linker: { _ in true }, completion: lying.callback)
+        bench.onym.device.createUser(linker: { _ in true }, callback: lying.callback)
         await until { !bench.transport.open.isEmpty }
         bench.answer(DeviceTests.refusal(404, "NOT_LINKED"))
         let hanging = States()
@@ -170,11 +170,11 @@ struct DeviceTests {
             linker: { _ in
                 try await Task.sleep(for: .seconds(3600))
                 return true
-            }, completion: hanging.callback)
+            }, callback: hanging.callback)
         bench.advance(LinkingClient.linkerTimeout)
         let again = States()
         bench.relaunch()
-        bench.onym.device.createUser(linker: { $0 == "install" }, completion: again.callback)
+        bench.onym.device.createUser(linker: { $0 == "install" }, callback: again.callback)
         await until { !bench.transport.open.isEmpty }
         bench.answer(DeviceTests.person)
         for ends in [failed, refused, lying, hanging] {
@@ -187,20 +187,20 @@ struct DeviceTests {
     @Test("without a linker, the user stays unlinked, and can be linked later")
     func lateLink() async throws {
         let ends = States()
-        bench.onym.device.createUser(linker: nil, completion: ends.callback)
+        bench.onym.device.createUser(linker: nil, callback: ends.callback)
         bench.answer(DeviceTests.session(.null))
         #expect(bench.answer(.json(200, ["user_id": "p", "person_id": "p"]))?.path == "/sdk/link-legacy-install")
         #expect(try ends.values[0].get().userID == "p" && !ends.values[0].get().isLinked)
         let refused = States()
-        bench.onym.device.link("c", completion: refused.callback)
+        bench.onym.device.link("c", callback: refused.callback)
         bench.answer(DeviceTests.refusal(403, "CANNOT_LINK_EXISTING_PERSON_TO_OTHER_PERSON"))
         #expect(refused.values[0].failure?.status == 403)
         let linked = States()
-        bench.onym.device.link(linker: { _ in true }, completion: linked.callback)
+        bench.onym.device.link(linker: { _ in true }, callback: linked.callback)
         await until { !bench.transport.open.isEmpty }
         bench.answer(DeviceTests.person)
         #expect(try linked.values[0].get().isLinked)
-        bench.onym.device.link("c", completion: refused.callback)
+        bench.onym.device.link("c", callback: refused.callback)
         bench.settle()
         #expect(refused.values.last == .failure(.refused(.alreadyLinked)))
     }
@@ -208,7 +208,7 @@ struct DeviceTests {
     @Test("there is nothing to link without a user")
     func noUser() {
         let ends = States()
-        bench.onym.device.link("c", completion: ends.callback)
+        bench.onym.device.link("c", callback: ends.callback)
         bench.settle()
         #expect(ends.values == [.failure(.refused(.noUser))])
     }
@@ -219,17 +219,17 @@ struct DeviceTests {
     func tokens() throws {
         create()
         let ends = Collector<Result<AccessToken, OnymError>>()
-        bench.onym.device.token(completion: ends.callback)
+        bench.onym.device.token(callback: ends.callback)
         bench.settle()
         #expect(try ends.values[0].get().value == "t1" && bench.transport.requests.count == 1)
         bench.advance(3600)
-        for _ in 0..<5 { bench.onym.device.token(completion: ends.callback) }
+        for _ in 0..<5 { bench.onym.device.token(callback: ends.callback) }
         let request = bench.answer(DeviceTests.session(token: "t2", refresh: "r2", expires: "2027-01-16T09:00:00.000Z"))
         #expect(request?.json == ["grant_type": "refresh_token", "refresh_token": "r1"])
         #expect(try ends.values.count == 6 && ends.values.dropFirst().allSatisfy { try $0.get().value == "t2" })
         #expect(bench.transport.requests.count == 2)
         bench.relaunch()
-        bench.onym.device.token(completion: ends.callback)
+        bench.onym.device.token(callback: ends.callback)
         bench.settle()
         #expect(try ends.values[6].get().value == "t2" && bench.onym.device.state?.isLinked == true)
         #expect("\(try ends.values[6].get())".contains("t2") == false)
@@ -240,12 +240,12 @@ struct DeviceTests {
         create()
         bench.advance(3600)
         let ends = Collector<Result<AccessToken, OnymError>>()
-        bench.onym.device.token(completion: ends.callback)
+        bench.onym.device.token(callback: ends.callback)
         bench.answer(.fault(.offline))
         #expect(ends.values[0].failure == .offline && bench.onym.device.state?.deactivation == nil)
-        bench.onym.device.token(completion: ends.callback)
+        bench.onym.device.token(callback: ends.callback)
         bench.answer(DeviceTests.refusal(401, "INVALID_TOKEN"))
-        bench.onym.device.token(completion: ends.callback)
+        bench.onym.device.token(callback: ends.callback)
         bench.settle()
         #expect(ends.values.dropFirst().map(\.failure) == [.refused(.disabled), .refused(.disabled)])
         #expect(bench.onym.device.state?.userID == "u")
@@ -257,13 +257,13 @@ struct DeviceTests {
         bench.advance(3600)
         bench.time.setClock(by: -7200)
         let ends = States()
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         bench.answer(DeviceTests.refusal(401, "INVALID_TOKEN"))
         #expect(bench.answer(DeviceTests.session(token: "t2", refresh: "r2"))?.path == "/sdk/token")
         #expect(bench.answer(.json(200, ["is_active": true]))?.fields["Authorization"] == "Bearer t2")
         #expect(try ends.values[0].get().userID == "u")
         // It is asked once more, and not for ever.
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         bench.answer(DeviceTests.refusal(401, "INVALID_TOKEN"))
         bench.answer(DeviceTests.session(token: "t3", refresh: "r3"))
         bench.answer(DeviceTests.refusal(401, "INVALID_TOKEN"))
@@ -276,7 +276,7 @@ struct DeviceTests {
     func superseded() throws {
         create()
         let ends = States()
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         let status: JSON = [
             "is_active": false, "reason": "superseded", "by_device_class": "phone",
             "since": .string(DeviceTests.moment),
@@ -284,16 +284,16 @@ struct DeviceTests {
         #expect(bench.answer(.json(200, status))?.path == "/sdk/config")
         let deactivation = Deactivation(reason: "superseded", byDeviceClass: "phone", at: DeviceTests.moment)
         #expect(try ends.values[0].get().deactivation == deactivation)
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         bench.answer(.json(200, status))
         #expect(bench.notices == [.deactivated(deactivation)])
         bench.relaunch()
         #expect(bench.onym.device.state?.deactivation == deactivation)
         let token = Collector<Result<AccessToken, OnymError>>()
-        bench.onym.device.token(completion: token.callback)
+        bench.onym.device.token(callback: token.callback)
         bench.settle()
         #expect(token.values[0].failure == .refused(.disabled))
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         bench.answer(.json(200, ["is_active": true]))
         #expect(bench.onym.device.state?.deactivation == nil && bench.notices.last == .reactivated)
     }
@@ -310,11 +310,11 @@ struct DeviceTests {
     func reset() throws {
         create()
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         #expect(bench.onym.device.state?.userID == nil && bench.onym.device.state?.phase == .resetting)
         let during = States()
-        bench.onym.device.createUser("d", completion: during.callback)
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.createUser("d", callback: during.callback)
+        bench.onym.device.reset(callback: ends.callback)
         bench.settle()
         #expect(during.values == [.failure(.refused(.resetting))])
         let request = bench.answer(.bytes(204, ""))
@@ -329,7 +329,7 @@ struct DeviceTests {
     func resetOffline() {
         create()
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         bench.answer(.fault(.offline))
         #expect(ends.values.count == 1 && ends.values[0].failure == nil)
         bench.relaunch()
@@ -342,10 +342,10 @@ struct DeviceTests {
     @Test("a second reset does not keep the server from hearing of the first")
     func resetTwice() {
         create()
-        bench.onym.device.reset(completion: { _ in })
+        bench.onym.device.reset(callback: { _ in })
         bench.answer(.fault(.offline))
         create("d", DeviceTests.session("v", token: "t2"))
-        bench.onym.device.reset(completion: { _ in })
+        bench.onym.device.reset(callback: { _ in })
         let sent = (0..<2).map { _ in bench.answer(.bytes(204, ""))?.fields["Authorization"] }
         #expect(sent == ["Bearer t1", "Bearer t2"])
         #expect(bench.notices.isEmpty)
@@ -354,15 +354,15 @@ struct DeviceTests {
     @Test("a reset of nobody does not keep the server from hearing of the one before", arguments: [true, false])
     func resetAgain(isHeld: Bool) {
         create()
-        bench.onym.device.reset(completion: { _ in })
+        bench.onym.device.reset(callback: { _ in })
         bench.answer(isHeld ? .json(503, [:], ["Retry-After": "60"]) : .fault(.offline))
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         bench.settle()
         #expect(ends.values.count == 1 && bench.transport.open.isEmpty)
         // The server's word counts for a user who comes and goes meanwhile, who does not wait for it.
         create("d", DeviceTests.session("v", token: "t2"))
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         if isHeld {
             bench.settle()
             #expect(ends.values.count == 2 && bench.transport.open.isEmpty)
@@ -377,7 +377,7 @@ struct DeviceTests {
         create()
         bench.advance(10 * 86_400)
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         let asked = bench.answer(
             isRefreshed ? DeviceTests.session(token: "t9", refresh: "r9") : DeviceTests.refusal(401, "INVALID_TOKEN"))
         #expect(asked?.path == "/sdk/token" && asked?.json["refresh_token"] == "r1")
@@ -391,11 +391,11 @@ struct DeviceTests {
     @Test("there is no reset while a user is made, and one of nobody is done at once")
     func resetDuring() {
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.reset(callback: ends.callback)
         bench.settle()
         #expect(ends.values.count == 1 && ends.values[0].failure == nil)
-        bench.onym.device.createUser("c", completion: { _ in })
-        bench.onym.device.reset(completion: ends.callback)
+        bench.onym.device.createUser("c", callback: { _ in })
+        bench.onym.device.reset(callback: ends.callback)
         bench.settle()
         #expect(ends.values[1].failure == .refused(.inProgress))
     }

@@ -73,7 +73,7 @@ struct FaultTests {
         let bench = Bench(.idSync(key: "k", secret: nil))
         let ends = Collector<Result<IdentityResult, OnymError>>()
         // Its time begins now, for those that name a time.
-        bench.onym.identity.identify(completion: ends.callback)
+        bench.onym.identity.identify(callback: ends.callback)
         bench.answer(fault.answer)
         bench.advance(bench.configuration.timeout)
         #expect(ends.values.map { $0.failure?.status } == [fault.error.status])
@@ -88,7 +88,7 @@ struct FaultTests {
         let bench = Bench(.claim(key: "owl_client_k", bundleID: "b"))
         try bench.onym.setUser("u")
         let flush = Collector<Result<Void, OnymError>>()
-        bench.onym.flush(completion: flush.callback)
+        bench.onym.flush(callback: flush.callback)
         let first = try #require(bench.transport.open.first)
         bench.answer(fault.answer)
         if case .hang = fault.answer { bench.advance(bench.configuration.timeout) }

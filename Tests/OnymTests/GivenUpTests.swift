@@ -14,7 +14,7 @@ struct GivenUpTests {
 
     private func device() -> Bench {
         let bench = Bench(.linking(appID: "app", secret: "secret"))
-        bench.onym.device.createUser(linker: nil, completion: { _ in })
+        bench.onym.device.createUser(linker: nil, callback: { _ in })
         bench.answer(
             .json(
                 201,
@@ -30,7 +30,7 @@ struct GivenUpTests {
         switch end {
         case .close: bench.onym.close()
         case .optOut: bench.onym.optOut()
-        case .reset: bench.onym.device.reset(completion: { _ in })
+        case .reset: bench.onym.device.reset(callback: { _ in })
         }
         bench.settle()
     }
@@ -40,7 +40,7 @@ struct GivenUpTests {
         let bench = device()
         if isStale { bench.advance(3600) }
         let ends = Collector<Result<DeviceState, OnymError>>()
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         end(bench, how)
         bench.answer(.json(200, ["is_active": true]))
         bench.advance(100)
@@ -56,9 +56,9 @@ struct GivenUpTests {
                 linker: { _ in
                     try await Task.sleep(for: .seconds(3600))
                     return true
-                }, completion: ends.callback)
+                }, callback: ends.callback)
         } else {
-            bench.onym.device.link("c", completion: ends.callback)
+            bench.onym.device.link("c", callback: ends.callback)
         }
         end(bench, how)
         bench.answer(.json(200, ["user_id": "p"]))
@@ -81,7 +81,7 @@ struct GivenUpTests {
                     Bench.configuration([.idSync(key: "k", secret: nil)]), files: MemoryFiles(), transport: transport,
                     time: ManualTime(), callbacks: Nowhere(), chance: { 7 }))
             gone = onym
-            onym.identity.identify { _ in }
+            onym.identity.identify(callback: { _ in })
         }
         #expect(gone != nil)
         // The completion holds it, and goes where the lock is held.

@@ -18,7 +18,7 @@ struct IdentityTests {
     @discardableResult
     func become(_ id: Int64, _ request: IdentityRequest? = nil) -> Ends {
         let ends = Ends()
-        bench.onym.identity.identify(request, completion: ends.callback)
+        bench.onym.identity.identify(request, callback: ends.callback)
         bench.answer(IdentityTests.mpid(id))
         return ends
     }
@@ -26,7 +26,7 @@ struct IdentityTests {
     @Test("identify names the device by itself, signs, and goes over to the user")
     func identify() throws {
         let ends = Ends()
-        bench.onym.identity.identify(IdentityRequest([.customerID: "1"]), completion: ends.callback)
+        bench.onym.identity.identify(IdentityRequest([.customerID: "1"]), callback: ends.callback)
         let request = try #require(bench.transport.open.first)
         #expect(request.path == "/v1/identify")
         #expect(request.fields["x-mp-key"] == "us1-key")
@@ -52,10 +52,10 @@ struct IdentityTests {
     func queue() {
         let (first, joined, second, third) = (Ends(), Ends(), Ends(), Ends())
         let login = IdentityRequest([.customerID: "1"])
-        bench.onym.identity.login(login, completion: first.callback)
-        bench.onym.identity.login(login, completion: joined.callback)
-        bench.onym.identity.logout(completion: second.callback)
-        bench.onym.identity.login(login, completion: third.callback)
+        bench.onym.identity.login(login, callback: first.callback)
+        bench.onym.identity.login(login, callback: joined.callback)
+        bench.onym.identity.logout(callback: second.callback)
+        bench.onym.identity.login(login, callback: third.callback)
         #expect(bench.transport.requests.map(\.path) == ["/v1/login"])
         bench.answer(IdentityTests.mpid(1, isLoggedIn: true))
         #expect(first.values.count == 1 && joined.values.count == 1 && second.values.isEmpty)
@@ -72,8 +72,8 @@ struct IdentityTests {
     func refuse() {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.overlap = .refuse }
         let (first, second) = (Ends(), Ends())
-        bench.onym.identity.identify(completion: first.callback)
-        bench.onym.identity.logout(completion: second.callback)
+        bench.onym.identity.identify(callback: first.callback)
+        bench.onym.identity.logout(callback: second.callback)
         bench.settle()
         #expect(second.values == [.failure(.refused(.inProgress))])
         bench.answer(IdentityTests.mpid(1))
@@ -83,9 +83,9 @@ struct IdentityTests {
     @Test("a logout that was cut off is made at the next start, and nobody is found logged in")
     func cutOffLogout() {
         become(1, IdentityRequest([.customerID: "1"]))
-        bench.onym.identity.logout(completion: { _ in })
+        bench.onym.identity.logout(callback: { _ in })
         bench.relaunch()
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         #expect(bench.transport.open.map(\.path) == ["/v1/logout"])
         #expect(bench.transport.open.first?.json["known_identities"]?["customerid"] == nil)
         bench.answer(IdentityTests.mpid(2))
@@ -94,12 +94,12 @@ struct IdentityTests {
 
     @Test("the next start asks by the names of the last user, and knows whether that one is logged in")
     func relaunch() {
-        bench.onym.identity.login(IdentityRequest([.customerID: "1", .email: "a@x"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "1", .email: "a@x"]), callback: { _ in })
         bench.answer(IdentityTests.mpid(5, isLoggedIn: true))
         let stamp = bench.onym.users.deviceApplicationStamp ?? ""
         bench.relaunch()
         #expect(bench.onym.users.current?.id == 5 && bench.onym.users.isLoggedIn)
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         let names = bench.transport.open.first?.json["known_identities"]?.texts
         #expect(names == ["customerid": "1", "email": "a@x", "device_application_stamp": stamp])
     }
@@ -124,12 +124,12 @@ struct IdentityTests {
     func modify() throws {
         become(1, IdentityRequest([.customerID: "1", .email: "a@x"]))
         let ends = Ends()
-        bench.onym.identity.modify(IdentityRequest([.customerID: "1"]), completion: ends.callback)
-        bench.onym.identity.modify(IdentityRequest([.other: nil]), completion: ends.callback)
+        bench.onym.identity.modify(IdentityRequest([.customerID: "1"]), callback: ends.callback)
+        bench.onym.identity.modify(IdentityRequest([.other: nil]), callback: ends.callback)
         bench.settle()
         #expect(ends.values.count == 2 && bench.transport.open.isEmpty)
         bench.onym.identity.modify(
-            IdentityRequest([.email: "b@x", .customerID: "1", "other2": "o"]), completion: ends.callback)
+            IdentityRequest([.email: "b@x", .customerID: "1", "other2": "o"]), callback: ends.callback)
         let request = bench.answer(
             .json(200, ["change_results": [["identity_type": "email", "modified_mpid": "1"]]]))
         #expect(request?.path == "/v1/1/modify")
@@ -139,7 +139,7 @@ struct IdentityTests {
                 ["identity_type": "other2", "old_value": .null, "new_value": "o"],
             ])
         #expect(try ends.values[2].get().changes == [.init(user: 1, type: .email)])
-        bench.onym.identity.modify(IdentityRequest([.email: nil]), completion: ends.callback)
+        bench.onym.identity.modify(IdentityRequest([.email: nil]), callback: ends.callback)
         bench.answer(.json(200, ["change_results": []]))
         #expect(bench.onym.users.current?.identities == [.customerID: "1", "other2": "o"])
         #expect(try ends.values[3].get().previousUser == nil)
@@ -148,7 +148,7 @@ struct IdentityTests {
     @Test("modify before there is anybody asks first who that is")
     func modifyFirst() throws {
         let ends = Ends()
-        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), completion: ends.callback)
+        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), callback: ends.callback)
         #expect(bench.answer(IdentityTests.mpid(1))?.path == "/v1/identify")
         #expect(bench.answer(.json(200, ["change_results": []]))?.path == "/v1/1/modify")
         #expect(try ends.values[0].get().user.identities == [.email: "a@x"])
@@ -158,9 +158,9 @@ struct IdentityTests {
     func search() throws {
         become(1)
         let ends = Ends()
-        bench.onym.identity.search(IdentityRequest([.email: "a@x"]), completion: ends.callback)
+        bench.onym.identity.search(IdentityRequest([.email: "a@x"]), callback: ends.callback)
         bench.answer(IdentityTests.mpid(2, isLoggedIn: true))
-        bench.onym.identity.search(IdentityRequest([.email: "b@x"]), completion: ends.callback)
+        bench.onym.identity.search(IdentityRequest([.email: "b@x"]), callback: ends.callback)
         bench.answer(.json(404, ["errors": [["code": "NOT_FOUND_ERROR", "message": "nobody"]]]))
         #expect(try ends.values[0].get().user.id == 2)
         #expect(ends.values[1].failure?.status == 404)
@@ -177,7 +177,7 @@ struct IdentityTests {
         become(1)
         // The upload fails, somebody else logs in, and the process ends.
         bench.answer(.fault(.offline))
-        bench.onym.identity.login(IdentityRequest([.customerID: "2"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "2"]), callback: { _ in })
         bench.answer(IdentityTests.mpid(2), at: 0)
         bench.onym.log("third")
         bench.relaunch()
@@ -267,13 +267,13 @@ struct IdentityTests {
         become(1, IdentityRequest([.email: "secret@x"]))
         bench.onym.log("secret")
         let ends = Ends()
-        bench.onym.identity.logout(completion: ends.callback)
+        bench.onym.identity.logout(callback: ends.callback)
         bench.onym.optOut()
         bench.settle()
         #expect(ends.values == [.failure(.refused(.optedOut))])
         bench.answer(IdentityTests.mpid(9))
         bench.onym.log("later")
-        bench.onym.identity.identify(completion: ends.callback)
+        bench.onym.identity.identify(callback: ends.callback)
         bench.advance(100)
         #expect(ends.values.last == .failure(.refused(.optedOut)))
         #expect(bench.onym.users.all.isEmpty)
@@ -281,7 +281,7 @@ struct IdentityTests {
         let text = bench.files.contents.values.map { String(decoding: $0, as: UTF8.self) }.joined()
         #expect(!text.contains("secret") && !text.contains("later"))
         bench.relaunch()
-        bench.onym.identity.identify(completion: ends.callback)
+        bench.onym.identity.identify(callback: ends.callback)
         bench.settle()
         #expect(ends.values.count == 3)
         bench.onym.optIn()
@@ -292,7 +292,7 @@ struct IdentityTests {
     @Test("a call that waits to be made again is not made for whoever opts in")
     func optInAnew() {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.retry = .automatic(attempts: 3) }
-        bench.onym.identity.login(IdentityRequest([.email: "secret@x"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.email: "secret@x"]), callback: { _ in })
         bench.answer(.fault(.offline))
         bench.onym.optOut()
         bench.onym.optIn()
@@ -318,7 +318,7 @@ struct IdentityTests {
     func movedOn() throws {
         become(1, IdentityRequest([.customerID: "c"]))
         bench.relaunch()
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         bench.answer(IdentityTests.mpid(2))
         #expect(bench.onym.users.current?.identities == [.customerID: "c"])
     }
@@ -328,7 +328,7 @@ struct IdentityTests {
         let bench = Bench(.idSync(key: "k", secret: nil), .claim(key: "owl_client_k", bundleID: "b"))
         bench.onym.log("a")
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.flush(completion: ends.callback)
+        bench.onym.flush(callback: ends.callback)
         bench.settle()
         #expect(bench.answer(.json(200, ["accepted": 1, "rejected": 0]))?.path == "/v1/ingest")
         #expect(ends.values.map(\.failure) == [.refused(.noUser)])
@@ -347,7 +347,7 @@ struct IdentityTests {
     func retry() throws {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.retry = .automatic(attempts: 3) }
         let ends = Ends()
-        bench.onym.identity.identify(completion: ends.callback)
+        bench.onym.identity.identify(callback: ends.callback)
         let first = bench.answer(.fault(.offline))
         bench.advance(2)
         let second = bench.answer(.json(503, [:], ["Retry-After": "50"]))
@@ -360,7 +360,7 @@ struct IdentityTests {
         // The server compares bodies too.
         #expect(Set([first, second, third].map { $0?.body }).count == 1)
         bench.advance(1)
-        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), completion: ends.callback)
+        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), callback: ends.callback)
         let lost = bench.answer(.fault(.timeout))
         bench.advance(2)
         #expect(bench.transport.open.first?.body == lost?.body)
@@ -372,7 +372,7 @@ struct IdentityTests {
         for number in 0..<60 { bench.onym.log("\(number)") }
         bench.advance(1)
         #expect(bench.notices == [.dropped(10, .overflow)])
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         bench.answer(IdentityTests.mpid(1))
         #expect(names(bench.answer(.bytes(202, ""))) == (10..<60).map(String.init))
     }

@@ -114,13 +114,13 @@ final class Interleaving {
 
     private func identity(_ verb: String) {
         let ends = ends(verb)
-        let completion: Identity.Completion = { _ in ends.count += 1 }
+        let completion: Identity.Callback = { _ in ends.count += 1 }
         let request = IdentityRequest([.customerID: "\(roll(3))"])
         switch verb {
-        case "login": bench.onym.identity.login(request, completion: completion)
-        case "logout": bench.onym.identity.logout(completion: completion)
-        case "modify": bench.onym.identity.modify(IdentityRequest([.email: "\(roll(3))@x"]), completion: completion)
-        default: bench.onym.identity.identify(roll(2) == 0 ? nil : request, completion: completion)
+        case "login": bench.onym.identity.login(request, callback: completion)
+        case "logout": bench.onym.identity.logout(callback: completion)
+        case "modify": bench.onym.identity.modify(IdentityRequest([.email: "\(roll(3))@x"]), callback: completion)
+        default: bench.onym.identity.identify(roll(2) == 0 ? nil : request, callback: completion)
         }
     }
 
@@ -160,18 +160,20 @@ final class Interleaving {
         case 1:
             let ends = ends("entitlements")
             let user = bench.onym.access.user
-            bench.onym.access.entitlements([.cached, .newerThan(300), .fresh][roll(3)]) { [bench] result in
-                ends.count += 1
-                // Whoever looks gets no other's.
-                if case .success(let list) = result, bench.onym.access.user?.identityID == user?.identityID,
-                    list.keys.contains(where: { $0 != user?.identityID ?? "device" })
-                {
-                    ends.count += 100
-                }
-            }
+            bench.onym.access.entitlements(
+                [.cached, .newerThan(300), .fresh][roll(3)],
+                callback: { [bench] result in
+                    ends.count += 1
+                    // Whoever looks gets no other's.
+                    if case .success(let list) = result, bench.onym.access.user?.identityID == user?.identityID,
+                        list.keys.contains(where: { $0 != user?.identityID ?? "device" })
+                    {
+                        ends.count += 100
+                    }
+                })
         default:
             let ends = ends("access identify")
-            bench.onym.access.identify("i\(roll(3))") { _ in ends.count += 1 }
+            bench.onym.access.identify("i\(roll(3))", callback: { _ in ends.count += 1 })
         }
     }
 
@@ -181,28 +183,30 @@ final class Interleaving {
         case 0, 1:
             let code = devices.code(for: "user-\(roll(3))")
             let (ends, user) = (ends("create by \(code)"), devices.user(of: code))
-            device.createUser(code) { result in
-                ends.count += 1
-                if case .success(let state) = result, state.userID != user { ends.count += 100 }
-            }
+            device.createUser(
+                code,
+                callback: { result in
+                    ends.count += 1
+                    if case .success(let state) = result, state.userID != user { ends.count += 100 }
+                })
         case 2:
             let ends = ends("create without a linker")
-            device.createUser(linker: nil) { _ in ends.count += 1 }
+            device.createUser(linker: nil, callback: { _ in ends.count += 1 })
         case 3:
             let ends = ends("link")
-            device.link(devices.code(for: "user-new")) { _ in ends.count += 1 }
+            device.link(devices.code(for: "user-new"), callback: { _ in ends.count += 1 })
         case 4:
             let (ends, user) = (ends("token"), device.state?.userID)
-            device.token { [devices] result in
+            device.token(callback: { [devices] result in
                 ends.count += 1
                 if case .success(let token) = result, devices.user(ofToken: token.value) != user { ends.count += 100 }
-            }
+            })
         case 5:
             let ends = ends("refresh")
-            device.refresh { _ in ends.count += 1 }
+            device.refresh(callback: { _ in ends.count += 1 })
         default:
             let ends = ends("reset")
-            device.reset { _ in ends.count += 1 }
+            device.reset(callback: { _ in ends.count += 1 })
         }
     }
 
@@ -212,8 +216,8 @@ final class Interleaving {
         let user = bench.onym.access.user
         server.purchases["\(next).00"] = "\(user?.id ?? "") \(user?.identityID ?? "")"
         bench.onym.access.purchase(
-            Purchase(price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r")
-        ) { _ in ends.count += 1 }
+            Purchase(price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r"),
+            callback: { _ in ends.count += 1 })
     }
 
     // MARK: - What the world does
@@ -264,7 +268,7 @@ final class Interleaving {
     /// The network is well again, until all is sent.
     private func drain() {
         tell("drain")
-        bench.onym.identity.identify { _ in }
+        bench.onym.identity.identify(callback: { _ in })
         for _ in 0..<400 {
             bench.settle()
             while let (request, completion) = bench.transport.take() {
@@ -523,7 +527,7 @@ private final class FakeServer {
             }
         } else if parts[3] == "purchases" {
             let price = request.json["price"]?.text ?? ""
-            if purchases[price] != "\(parts[2]) \(request.fields["OnymClient-Identity"] ?? "")" {
+            if purchases[price] != "\(parts[2]) \(request.fields["Onym-Identity"] ?? "")" {
                 fault("what cost \(price) went to \(parts[2])")
             }
             lookAtID("purchase \(price)", request.fields["Idempotency-Key"])

@@ -68,16 +68,16 @@ struct LockedTests {
         let bench = bench(.idSync(key: "k", secret: nil), LockedTests.key, .entitlements(key: "k"))
         let ends = Collector<OnymError?>()
         func call() {
-            bench.onym.identity.identify { ends.callback($0.failure) }
-            bench.onym.access.userInfo { ends.callback($0.failure) }
-            bench.onym.flush { ends.callback($0.failure) }
+            bench.onym.identity.identify(callback: { ends.callback($0.failure) })
+            bench.onym.access.userInfo(callback: { ends.callback($0.failure) })
+            bench.onym.flush(callback: { ends.callback($0.failure) })
             bench.settle()
         }
         call()
         #expect(ends.values == [.refused(.locked), .refused(.locked), .refused(.locked)])
         #expect(throws: OnymError.refused(.locked)) { try bench.onym.setUser("u") }
         unlock(bench)
-        bench.onym.identity.identify { ends.callback($0.failure) }
+        bench.onym.identity.identify(callback: { ends.callback($0.failure) })
         bench.answer(.json(200, ["mpid": "1"]))
         #expect(ends.values.count == 4 && ends.values.last == .some(nil))
         try bench.onym.setUser("u")

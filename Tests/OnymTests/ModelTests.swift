@@ -18,7 +18,7 @@ struct ModelTests {
         #if !canImport(Combine)
             model.willChange = { changes += 1 }
         #endif
-        onym.identity.login(IdentityRequest([.customerID: "1"])) { _ in }
+        onym.identity.login(IdentityRequest([.customerID: "1"]), callback: { _ in })
         while transport.open.isEmpty { await Task.yield() }
         transport.answer(.json(200, ["mpid": "8", "is_logged_in": true]))
         while model.user?.id != 8 { await Task.yield() }

@@ -137,7 +137,7 @@ struct DiskFilesTests {
             let onym = try OnymClient(configuration)
             gone = onym
             onym.log("kept")
-            onym.identity.identify(completion: ends.callback)
+            onym.identity.identify(callback: ends.callback)
         }
         #expect(gone != nil, "a call that has not ended holds it")
         while transport.open.isEmpty { await Task.yield() }
@@ -200,29 +200,65 @@ struct ReinstallTests {
 
 @Suite("Delegates and streams")
 struct DelegateTests {
-    private final class Delegate: OnymDelegate, @unchecked Sendable {
-        let heard = Collector<String>()
+    /// An app's view model: it lives on the main actor, and compiles without a word about threads.
+    @MainActor
+    private final class ViewModel: OnymDelegate {
+        private(set) var heard: [String] = []
+
         func onym(_ onym: OnymClient, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {
-            heard.callback("\(old ?? "nobody") to \(new ?? "nobody")")
+            heard.append("\(old ?? "nobody") to \(new ?? "nobody")")
         }
-        func onym(_ onym: OnymClient, didDrop count: Int, _ reason: DropReason) { heard.callback("dropped \(count)") }
+        func onym(_ onym: OnymClient, didDrop count: Int, _ reason: DropReason) { heard.append("dropped \(count)") }
+
+        func identify(_ onym: OnymClient) { onym.identity.identify { _ in self.heard.append("identified") } }
+        func flush(_ onym: OnymClient) { onym.flush { result in self.heard.append("flush \(result.failure == nil)") } }
     }
 
-    @Test("hear what happens, in its order, before the call's own end")
+    @MainActor
+    @Test("hear on the main actor what happens, in its order, before the call's own end", .timeLimit(.minutes(5)))
     func order() async {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.eventLimit = 1 }
-        let delegate = Delegate()
-        let end = bench.onym.addDelegate(delegate)
+        let model = ViewModel()
+        let end = bench.onym.addDelegate(model)
         bench.onym.log("a")
         bench.onym.log("b")
         bench.advance(1)
-        bench.onym.identity.identify { _ in delegate.heard.callback("identified") }
+        model.identify(bench.onym)
         bench.answer(.json(200, ["mpid": "7"]))
-        #expect(delegate.heard.values == ["dropped 1", "nobody to 7", "identified"])
+        model.flush(bench.onym)
+        bench.answer(.json(202, [:]))
+        while model.heard.count < 4 { await Task.yield() }
+        #expect(model.heard == ["dropped 1", "nobody to 7", "identified", "flush true"])
         end()
         bench.onym.optOut()
         bench.settle()
-        #expect(delegate.heard.values.count == 3)
+        let more = Task { @MainActor in model.heard.count }
+        #expect(await more.value == 4)
+    }
+
+    @Test("a task that is canceled ends at once, and its call goes on", .timeLimit(.minutes(5)))
+    func cancelled() async {
+        let bench = Bench(.idSync(key: "k", secret: nil))
+        let onym = bench.onym
+        let task = Task { () -> OnymError? in
+            do throws(OnymError) { try await onym.start() } catch { return error }
+            return nil
+        }
+        while bench.transport.open.isEmpty { await Task.yield() }
+        task.cancel()
+        #expect(await task.value == .cancelled)
+        #expect(bench.transport.open.count == 1)
+        bench.answer(.json(200, ["mpid": "7"]))
+        #expect(bench.onym.users.current?.id == 7)
+        // A task that was canceled before it began makes its call as well.
+        let late = Task { () -> OnymError? in
+            while !Task.isCancelled { await Task.yield() }
+            do throws(OnymError) { try await onym.identity.login() } catch { return error }
+            return nil
+        }
+        late.cancel()
+        #expect(await late.value == .cancelled)
+        #expect(bench.transport.open.count == 1)
     }
 
     @Test("hear of a file that was set aside before anybody could listen")
@@ -239,7 +275,7 @@ struct DelegateTests {
     func stream() async {
         let bench = Bench(.idSync(key: "k", secret: nil))
         var notices = bench.onym.notices.makeAsyncIterator()
-        bench.onym.identity.identify { _ in }
+        bench.onym.identity.identify(callback: { _ in })
         bench.answer(.json(200, ["mpid": "7"]))
         #expect(await notices.next() == .userChanged(.idSync, from: nil, to: "7"))
     }
@@ -286,21 +322,22 @@ struct ThreadsTests {
                         onym.log("\(worker) \(round)")
                         switch (worker + round) % 11 {
                         case 0:
-                            onym.identity.login(IdentityRequest([.customerID: "\(round)"])) { _ in ends.callback(0) }
-                        case 1: onym.identity.logout { _ in ends.callback(0) }
+                            onym.identity.login(
+                                IdentityRequest([.customerID: "\(round)"]), callback: { _ in ends.callback(0) })
+                        case 1: onym.identity.logout(callback: { _ in ends.callback(0) })
                         case 2:
                             try? onym.setUser("u\(worker)")
                             ends.callback(0)
-                        case 3: onym.access.identify("\(round % 3)") { _ in ends.callback(0) }
-                        case 4: onym.device.createUser("c\(round)") { _ in ends.callback(0) }
+                        case 3: onym.access.identify("\(round % 3)", callback: { _ in ends.callback(0) })
+                        case 4: onym.device.createUser("c\(round)", callback: { _ in ends.callback(0) })
                         case 5: onym.device.createUser(linker: { _ in true }) { _ in ends.callback(0) }
-                        case 6: onym.device.refresh { _ in ends.callback(0) }
-                        case 7: onym.device.token { _ in ends.callback(0) }
-                        case 8: onym.device.reset { _ in ends.callback(0) }
-                        case 9: onym.flush { _ in ends.callback(0) }
+                        case 6: onym.device.refresh(callback: { _ in ends.callback(0) })
+                        case 7: onym.device.token(callback: { _ in ends.callback(0) })
+                        case 8: onym.device.reset(callback: { _ in ends.callback(0) })
+                        case 9: onym.flush(callback: { _ in ends.callback(0) })
                         default:
                             onym.access.logout()
-                            onym.access.entitlements { _ in ends.callback(0) }
+                            onym.access.entitlements(callback: { _ in ends.callback(0) })
                         }
                     }
                 }

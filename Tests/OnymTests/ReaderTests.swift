@@ -15,11 +15,11 @@ struct ReaderTests {
 
     /// Has somebody be logged in everywhere, with something to use until then.
     private func login(until seconds: Int64) throws {
-        bench.onym.identity.login(IdentityRequest([.customerID: "ada"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "ada"]), callback: { _ in })
         bench.answer(.json(200, ["mpid": "7", "is_logged_in": true]))
         try bench.onym.setUser("ada")
         bench.answer(.json(200, ["claimed": true]))
-        bench.onym.access.entitlements(.newerThan(300), completion: { _ in })
+        bench.onym.access.entitlements(.newerThan(300), callback: { _ in })
         bench.answer(.json(201, [:]))
         bench.answer(
             .json(
@@ -42,7 +42,7 @@ struct ReaderTests {
         #expect(reader().user?.identities == [.customerID: "ada"])
         #expect(reader().claimUser == "ada" && reader().accessUser == bench.onym.access.user)
         #expect(reader().access["plus"]?.isActive == true && reader().access["gold"]?.isActive == false)
-        bench.onym.access.identify("bob", completion: { _ in })
+        bench.onym.access.identify("bob", callback: { _ in })
         bench.answer(.json(200, ["user_id": "QON_bob"]))
         // Nobody sees what another may use.
         #expect(reader().accessUser?.identityID == "bob" && reader().access.isEmpty)
@@ -100,7 +100,7 @@ struct ReaderTests {
         try reader().log("tapped", ["a": 1])
         bench.time.advance(60)
         // Somebody else is logged in before the app takes it in.
-        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), callback: { _ in })
         bench.answer(.json(200, ["mpid": "8", "is_logged_in": true]))
         bench.onym.clearUser()
         bench.relaunch()

@@ -19,7 +19,7 @@ struct SettlingTests {
             switch self {
             case .event:
                 bench = Bench(.idSync(key: "k", secret: nil))
-                bench.onym.identity.identify(completion: { _ in })
+                bench.onym.identity.identify(callback: { _ in })
                 bench.answer(IdentityTests.mpid(1))
                 bench.onym.log("a")
             case .claimedEvent, .claim:
@@ -27,12 +27,12 @@ struct SettlingTests {
                 if self == .claim { try? bench.onym.setUser("u") } else { bench.onym.log("a") }
             case .property, .purchase:
                 bench = Bench(.entitlements(key: "k"))
-                bench.onym.access.userInfo(completion: { _ in })
+                bench.onym.access.userInfo(callback: { _ in })
                 bench.answer(.json(201, [:]))
                 if self == .property {
                     bench.onym.access.setProperties(["a": "b"])
                 } else {
-                    bench.onym.access.purchase(SettlingTests.purchase, completion: { _ in })
+                    bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
                 }
             }
             return bench
@@ -59,7 +59,7 @@ struct SettlingTests {
 
     private func flush(_ bench: Bench) -> Collector<Result<Void, OnymError>> {
         let ends = Collector<Result<Void, OnymError>>()
-        bench.onym.flush(completion: ends.callback)
+        bench.onym.flush(callback: ends.callback)
         return ends
     }
 
@@ -191,7 +191,7 @@ struct SettlingTests {
         let bench = Bench(.entitlements(key: "k"))
         func check() -> Collector<Result<[String: Entitlement], OnymError>> {
             let ends = Collector<Result<[String: Entitlement], OnymError>>()
-            bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
+            bench.onym.access.entitlements(.newerThan(300), callback: ends.callback)
             return ends
         }
         _ = check()
@@ -207,9 +207,9 @@ struct SettlingTests {
     func deviceBehindPortal() throws {
         let bench = Bench(.linking(appID: nil, secret: nil))
         let ends = Collector<Result<DeviceState, OnymError>>()
-        bench.onym.device.createUser("code", completion: ends.callback)
+        bench.onym.device.createUser("code", callback: ends.callback)
         let first = bench.answer(.bytes(404, "<html>"))
-        bench.onym.device.createUser("code", completion: ends.callback)
+        bench.onym.device.createUser("code", callback: ends.callback)
         let session: JSON = [
             "install_id": "i", "user_id": "u", "token": "t", "refresh_token": "r",
             "expires_at": "2027-01-15T09:00:00.000Z", "is_active": true,
@@ -217,7 +217,7 @@ struct SettlingTests {
         let second = bench.answer(.json(201, session))
         #expect(first?.json["install_key"] == second?.json["install_key"])
         bench.advance(4000)
-        bench.onym.device.refresh(completion: ends.callback)
+        bench.onym.device.refresh(callback: ends.callback)
         bench.answer(.bytes(401, "<html>"))
         #expect(bench.onym.device.state?.deactivation == nil && ends.values.count == 3)
     }
@@ -276,7 +276,7 @@ struct SettlingTests {
     func overflowOfFlush() {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.eventLimit = 10 }
         for number in 0..<10 { bench.onym.log("\(number)") }
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         bench.answer(IdentityTests.mpid(1))
         bench.answer(.fault(.offline))
         let ends = flush(bench)
@@ -372,7 +372,7 @@ struct WrongClockTests {
         bench.answer(.fault(.offline))
         bench.relaunch()
         bench.time.advance(31 * 86_400)
-        bench.onym.flush(completion: { _ in })
+        bench.onym.flush(callback: { _ in })
         let event = try #require(bench.transport.open.first?.json["events"]?.elements?.first)
         // The server takes what is at most thirty days old.
         #expect(event["timestamp"] == "2027-01-16T08:10:00.000Z")
@@ -384,14 +384,14 @@ struct WrongClockTests {
         let bench = Bench(.idSync(key: "k", secret: "s"))
         bench.time.setClock(by: 7200)
         let ends = Collector<Result<IdentityResult, OnymError>>()
-        bench.onym.identity.identify(completion: ends.callback)
+        bench.onym.identity.identify(callback: ends.callback)
         #expect(bench.answer(answer(bench, 401, [:]))?.fields["Date"] == "Fri, 15 Jan 2027 10:00:00 GMT")
         #expect(ends.values.isEmpty)
         let second = bench.answer(answer(bench, 200, ["mpid": "1"]))
         #expect(second?.fields["Date"] == "Fri, 15 Jan 2027 08:00:00 GMT")
         #expect(second?.json["request_timestamp_ms"] == .integer(1_800_000_000_000))
         #expect(try ends.values.first?.get().user.id == 1)
-        bench.onym.identity.login(completion: ends.callback)
+        bench.onym.identity.login(callback: ends.callback)
         bench.answer(answer(bench, 401, [:]))
         #expect(ends.values.count == 2)
         bench.onym.log("a")
@@ -403,7 +403,7 @@ struct WrongClockTests {
     @Test("events that the server refuses for the date of their signature go at once with the right one")
     func signedEvents() {
         let bench = Bench(.idSync(key: "k", secret: "s"))
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         bench.answer(answer(bench, 200, ["mpid": "1"]))
         bench.time.setClock(by: -7200)
         bench.onym.log("a")

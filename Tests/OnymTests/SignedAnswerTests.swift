@@ -74,7 +74,7 @@ struct SignedAnswerTests {
 
     private func ask() -> Collector<Result<[String: Entitlement], OnymError>> {
         let ends = Collector<Result<[String: Entitlement], OnymError>>()
-        bench.onym.access.entitlements(.newerThan(0.001), completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(0.001), callback: ends.callback)
         bench.settle()
         return ends
     }
@@ -89,7 +89,7 @@ struct SignedAnswerTests {
     }
 
     private func create() {
-        bench.onym.access.userInfo(completion: { _ in })
+        bench.onym.access.userInfo(callback: { _ in })
         bench.settle()
         answer(201, ["id": "x"])
     }
@@ -113,14 +113,14 @@ struct SignedAnswerTests {
     @Test("are needed for each call about access, and for no other call")
     func calls() {
         let ends = Collector<Result<AccessUser, OnymError>>()
-        bench.onym.access.userInfo(completion: ends.callback)
+        bench.onym.access.userInfo(callback: ends.callback)
         bench.settle()
         bench.answer(.json(201, ["id": "x"]))
         #expect(ends.values.count == 1, "a user that somebody else says it has made is not made")
         if case .failure(.untrusted)? = ends.values.first {} else { Issue.record("\(ends.values)") }
         create()
         let catalog = Collector<Result<[CatalogProduct], OnymError>>()
-        bench.onym.access.catalog(completion: catalog.callback)
+        bench.onym.access.catalog(callback: catalog.callback)
         bench.settle()
         #expect(bench.transport.open.first?.fields["Onym-Nonce"] == nil)
         bench.answer(.json(200, []))
@@ -240,7 +240,7 @@ struct SignedAnswerTests {
         create()
         for user in ["u1", "u2", "u1"] {
             bench.onym.access.logout()
-            bench.onym.access.identify("ada", completion: { _ in })
+            bench.onym.access.identify("ada", callback: { _ in })
             bench.settle()
             answer(200, ["user_id": .string(user)])
             #expect(bench.onym.access.user?.id == user)
@@ -281,7 +281,7 @@ struct SignedAnswerTests {
             $0.accessVerification = .report
         }
         let ends = Collector<Result<[String: Entitlement], OnymError>>()
-        bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(300), callback: ends.callback)
         bench.settle()
         bench.answer(.json(201, ["id": "x"]))
         bench.answer(.json(200, list("gold")))
@@ -298,7 +298,7 @@ struct SignedAnswerTests {
             Purchase(
                 price: "1", currency: "EUR", purchased: bench.time.now,
                 appStoreReceipt: String(repeating: "r", count: isLarge ? 100_000 : 100)),
-            completion: ends.callback)
+            callback: ends.callback)
         bench.settle()
         bench.answer(.json(413, [:], ["X-Request-Id": "r-413"]))
         #expect(bench.onym.access.refusedPurchases.count == (isLarge ? 1 : 0))
@@ -318,16 +318,16 @@ struct SignedAnswerTests {
         let ends = Collector<Result<Void, OnymError>>()
         bench.onym.access.purchase(
             Purchase(price: "1", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r"),
-            completion: ends.callback)
+            callback: ends.callback)
         bench.settle()
         bench.answer(.json(201, [:]))
         #expect(bench.onym.access.refusedPurchases.isEmpty)
-        bench.onym.flush { _ in }
+        bench.onym.flush(callback: { _ in })
         bench.settle()
         #expect(bench.transport.open.count == 1, "the purchase is sent again")
         answer(201, [:])
         bench.settle()
-        bench.onym.flush { _ in }
+        bench.onym.flush(callback: { _ in })
         bench.settle()
         #expect(bench.transport.open.isEmpty)
     }
@@ -337,7 +337,7 @@ struct SignedAnswerTests {
 private enum MemoryFilesOf {
     static func unsigned() -> MemoryFiles {
         let bench = Bench(.entitlements(key: "key"))
-        bench.onym.access.entitlements(.newerThan(300), completion: { _ in })
+        bench.onym.access.entitlements(.newerThan(300), callback: { _ in })
         bench.settle()
         bench.answer(.json(201, ["id": "x"]))
         bench.answer(

@@ -267,7 +267,7 @@ struct VendorImportTests {
         bench.relaunch()
         bench.advance(6)
         #expect(bench.transport.open.isEmpty)
-        bench.onym.identity.identify(completion: { _ in })
+        bench.onym.identity.identify(callback: { _ in })
         let request = bench.answer(IdentityTests.mpid(mpid, isLoggedIn: true))
         #expect(request?.json["known_identities"] == ["customerid": "ada", "device_application_stamp": "STAMP"])
         #expect(request?.json["previous_mpid"] == "5")
@@ -282,7 +282,7 @@ struct VendorImportTests {
     func loginFirst() throws {
         let bench = VendorImportTests.bench(.idSync(key: "k", secret: nil), .mParticle, VendorImportTests.ada)
         bench.onym.log("adas")
-        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), completion: { _ in })
+        bench.onym.identity.login(IdentityRequest([.customerID: "bob"]), callback: { _ in })
         bench.answer(IdentityTests.mpid(9, isLoggedIn: true))
         bench.onym.log("bobs")
         #expect(sent(bench.answer(.bytes(202, ""))) == ["5:adas"])
@@ -295,7 +295,7 @@ struct VendorImportTests {
     func identifyOther() {
         let bench = VendorImportTests.bench(.idSync(key: "k", secret: nil), .mParticle, VendorImportTests.ada)
         bench.onym.log("adas")
-        bench.onym.identity.identify(IdentityRequest([.customerID: "bob"]), completion: { _ in })
+        bench.onym.identity.identify(IdentityRequest([.customerID: "bob"]), callback: { _ in })
         bench.answer(IdentityTests.mpid(9))
         #expect(sent(bench.answer(.bytes(202, ""))) == ["5:adas"])
     }
@@ -303,7 +303,7 @@ struct VendorImportTests {
     @Test("a change of names finds out first who the imported user is")
     func modify() {
         let bench = VendorImportTests.bench(.idSync(key: "k", secret: nil), .mParticle, VendorImportTests.ada)
-        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), completion: { _ in })
+        bench.onym.identity.modify(IdentityRequest([.email: "a@x"]), callback: { _ in })
         #expect(bench.answer(IdentityTests.mpid(77))?.path == "/v1/identify")
         #expect(bench.transport.open.first?.path == "/v1/77/modify")
     }
@@ -316,7 +316,7 @@ struct VendorImportTests {
         check(row, "Qonversion", bench) { bench in
             let user = bench.onym.access.user
             func word(_ id: String?) -> String { id.map { $0.utf8.count == 36 ? "own" : $0 } ?? "none" }
-            bench.onym.access.userInfo(completion: { _ in })
+            bench.onym.access.userInfo(callback: { _ in })
             let isCreated = bench.transport.open.isEmpty
             return [
                 "device \(word(user?.deviceID))", "current \(word(user?.id))", "identity \(word(user?.identityID))",
@@ -333,14 +333,14 @@ struct VendorImportTests {
         let missing: ScriptedTransport.Answer = .json(
             404, ["error": ["type": "resource", "code": "not_found", "message": "User not found"]])
         bench.onym.access.setProperties(["a": "b"])
-        bench.onym.access.purchase(SettlingTests.purchase, completion: { _ in })
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
         #expect(bench.answer(missing)?.path == "/v3/users/QON_a/properties")
         #expect(bench.answer(.json(201, [:]))?.path == "/v3/users/QON_a")
         #expect(bench.answer(.json(200, [:]))?.path == "/v3/users/QON_a/properties")
         #expect(bench.answer(.json(201, [:]))?.path == "/v3/users/QON_a/purchases")
         // A user who was erased keeps nobody else's purchases from being sent.
         bench.onym.access.setProperties(["c": "d"])
-        bench.onym.access.purchase(SettlingTests.purchase, completion: { _ in })
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
         bench.answer(missing)
         bench.answer(.json(201, [:]))
         bench.answer(missing)
@@ -384,7 +384,7 @@ struct VendorImportTests {
             ["owlmetry.userId": "ada"], keychain: ["com.owlmetry.sdk/anonymousId": "owl_anon_A"],
             files: [.applicationSupport("Owlmetry/offline_queue.json"): Array("[\(event)]".utf8)])
         let bench = VendorImportTests.bench(.claim(key: "owl_client_k", bundleID: "b"), .owlmetry, store)
-        bench.onym.flush(completion: { _ in })
+        bench.onym.flush(callback: { _ in })
         let first = bench.answer(.json(200, ["accepted": 1, "rejected": 0]))
         #expect(
             first?.json["events"] == [

@@ -57,14 +57,14 @@ struct Dice: RandomNumberGenerator {
 }
 
 var dice = Dice(state: seed)
-onym.identity.identify { _ in }
+onym.identity.identify(callback: { _ in })
 for number in 0... {
     let name = "\(seed)-\(number)"
     switch Int.random(in: 0..<12, using: &dice) {
     case 0:
         let customer = "c\(Int.random(in: 0..<3, using: &dice))"
-        onym.identity.login(IdentityRequest([.customerID: customer])) { _ in }
-    case 1: onym.identity.logout { _ in }
+        onym.identity.login(IdentityRequest([.customerID: customer]), callback: { _ in })
+    case 1: onym.identity.logout(callback: { _ in })
     case 2:
         let (user, anonymous) = ("u\(Int.random(in: 0..<3, using: &dice))", onym.claimAnonymousUser ?? "")
         // It may be killed in between: that it wants to is said before, and that it has after.

@@ -129,20 +129,22 @@ public struct RestoredPurchase: Hashable, Sendable {
 /// The calls about a user's entitlements and purchases. Calls run one after the other. A logout takes effect at once, and
 /// ends the calls that wait.
 public struct Access: Sendable {
-    /// A callback for the end of a call.
-    public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
+    /// A function for the end of a call, on the main actor.
+    public typealias Completion<Value> = @MainActor @Sendable (Result<Value, OnymError>) -> Void
+    /// A function for the end of a call, on the queue that ``Configuration/callbacks`` names.
+    public typealias Callback<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
     package let onym: OnymClient
     private var client: EntitlementsClient? { onym.entitlements }
 
     func perform<Value: Sendable>(
         _ call: EntitlementsClient.Call, _ read: @escaping @Sendable (EntitlementsClient.Outcome) -> Value?,
-        _ completion: @escaping Completion<Value>
+        _ callback: @escaping Callback<Value>
     ) {
-        guard let client else { return completion(.failure(.refused(onym.missing))) }
-        let completion = onym.holding(completion)
+        guard let client else { return onym.refuse(callback) }
+        let callback = onym.holding(callback)
         client.perform(call) { result in
-            completion(
+            callback(
                 result.map { outcome in
                     guard let value = read(outcome) else { preconditionFailure("A call has ended as another one.") }
                     return value
@@ -154,11 +156,21 @@ public struct Access: Sendable {
     public var user: AccessUser? { client?.user }
 
     /// Makes sure that the server knows the user.
-    public func userInfo(completion: @escaping Completion<AccessUser>) { perform(.userInfo, \.user, completion) }
+    public func userInfo(completion: @escaping Completion<AccessUser>) { userInfo(callback: onMain(completion)) }
+
+    /// Makes sure that the server knows the user, with a callback off the main actor.
+    @_disfavoredOverload
+    public func userInfo(callback: @escaping Callback<AccessUser>) { perform(.userInfo, \.user, callback) }
 
     /// Logs a user in under the app's own id.
     public func identify(_ id: String, completion: @escaping Completion<AccessUser>) {
-        perform(.identify(id), \.user, completion)
+        identify(id, callback: onMain(completion))
+    }
+
+    /// Logs a user in under the app's own id, with a callback off the main actor.
+    @_disfavoredOverload
+    public func identify(_ id: String, callback: @escaping Callback<AccessUser>) {
+        perform(.identify(id), \.user, callback)
     }
 
     /// Returns to the device's own user, at once and without the server.
@@ -182,17 +194,23 @@ public struct Access: Sendable {
     /// expire.
     public func entitlements(
         _ freshness: Freshness = .cached, completion: @escaping Completion<[String: Entitlement]>
+    ) { entitlements(freshness, callback: onMain(completion)) }
+
+    /// Answers the user's entitlements by name, with a callback off the main actor.
+    @_disfavoredOverload
+    public func entitlements(
+        _ freshness: Freshness = .cached, callback: @escaping Callback<[String: Entitlement]>
     ) {
         switch freshness {
-        case .fresh: perform(.entitlements(nil), \.entitlements, completion)
-        case .newerThan(let seconds): perform(.entitlements(seconds), \.entitlements, completion)
+        case .fresh: perform(.entitlements(nil), \.entitlements, callback)
+        case .newerThan(let seconds): perform(.entitlements(seconds), \.entitlements, callback)
         case .cached:
             guard let client, let known = client.knownForSure else {
-                return entitlements(.newerThan(EntitlementsClient.freshness), completion: completion)
+                return entitlements(.newerThan(EntitlementsClient.freshness), callback: callback)
             }
             // The notice announces a newer answer.
-            entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
-            client.call { completion(.success(known)) }
+            entitlements(.newerThan(EntitlementsClient.freshness), callback: { _ in })
+            client.call { callback(.success(known)) }
         }
     }
 
@@ -205,7 +223,7 @@ public struct Access: Sendable {
                 guard notice == .accessChanged, let access = onym?.access else { return }
                 continuation.yield(access.cached ?? [:])
                 // Perhaps the user has bought something: only the server knows which entitlements follow.
-                access.entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
+                access.entitlements(.newerThan(EntitlementsClient.freshness), callback: { _ in })
             }
             if let cached { continuation.yield(cached) }
             continuation.onTermination = { _ in cancel() }
@@ -215,8 +233,14 @@ public struct Access: Sendable {
     /// Sends a purchase to the server. The device keeps the purchase until the server has it, also if the completion gets an
     /// error first.
     public func purchase(_ purchase: Purchase, completion: @escaping Completion<Void>) {
-        guard let client else { return completion(.failure(.refused(onym.missing))) }
-        client.purchase(purchase, onym.holding(completion))
+        self.purchase(purchase, callback: onMain(completion))
+    }
+
+    /// Sends a purchase to the server, with a callback off the main actor.
+    @_disfavoredOverload
+    public func purchase(_ purchase: Purchase, callback: @escaping Callback<Void>) {
+        guard let client else { return onym.refuse(callback) }
+        client.purchase(purchase, onym.holding(callback))
     }
 
     /// The purchases that the server will never accept, the oldest first. The list keeps them until
@@ -229,25 +253,31 @@ public struct Access: Sendable {
     /// Restores purchases from the shop's signed data. Only this call can transfer purchases to this user.
     public func restore(
         _ receipts: [String], strategy: String? = nil, completion: @escaping Completion<[RestoredPurchase]>
+    ) { restore(receipts, strategy: strategy, callback: onMain(completion)) }
+
+    /// Restores purchases from the shop's signed data, with a callback off the main actor.
+    @_disfavoredOverload
+    public func restore(
+        _ receipts: [String], strategy: String? = nil, callback: @escaping Callback<[RestoredPurchase]>
     ) {
-        perform(.restore(receipts, strategy), \.restored, completion)
+        perform(.restore(receipts, strategy), \.restored, callback)
     }
 
     /// Sets properties of the user. The device keeps the properties for this user until the server has them.
     public func setProperties(_ properties: [String: String]) { client?.setProperties(properties) }
 
     /// Makes sure that the server knows the user.
-    public func userInfo() async throws(OnymError) -> AccessUser { try await result { userInfo(completion: $0) }.get() }
+    public func userInfo() async throws(OnymError) -> AccessUser { try await result { userInfo(callback: $0) }.get() }
 
     /// Logs a user in under the app's own id.
     @discardableResult
     public func identify(_ id: String) async throws(OnymError) -> AccessUser {
-        try await result { identify(id, completion: $0) }.get()
+        try await result { identify(id, callback: $0) }.get()
     }
 
     /// Answers the user's entitlements by name.
     public func entitlements(_ freshness: Freshness = .cached) async throws(OnymError) -> [String: Entitlement] {
-        try await result { entitlements(freshness, completion: $0) }.get()
+        try await result { entitlements(freshness, callback: $0) }.get()
     }
 
     /// Says whether the user may use an entitlement.
@@ -255,7 +285,7 @@ public struct Access: Sendable {
 
     /// Sends a purchase to the server.
     public func purchase(_ purchase: Purchase) async throws(OnymError) {
-        try await result { self.purchase(purchase, completion: $0) }.get()
+        try await result { self.purchase(purchase, callback: $0) }.get()
     }
 
     /// Restores purchases.
@@ -263,6 +293,6 @@ public struct Access: Sendable {
     public func restore(
         _ receipts: [String], strategy: String? = nil
     ) async throws(OnymError) -> [RestoredPurchase] {
-        try await result { restore(receipts, strategy: strategy, completion: $0) }.get()
+        try await result { restore(receipts, strategy: strategy, callback: $0) }.get()
     }
 }

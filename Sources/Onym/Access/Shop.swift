@@ -126,13 +126,23 @@ extension Access {
     private var shop: (any Shop)? { onym.runtime.shop }
 
     /// The products of the server's catalog.
-    public func catalog(completion: @escaping Completion<[CatalogProduct]>) {
-        perform(.catalog, \.catalog, completion)
+    public func catalog(completion: @escaping Completion<[CatalogProduct]>) { catalog(callback: onMain(completion)) }
+
+    /// The products of the server's catalog, with a callback off the main actor.
+    @_disfavoredOverload
+    public func catalog(callback: @escaping Callback<[CatalogProduct]>) {
+        perform(.catalog, \.catalog, callback)
     }
 
     /// The user's properties, as the server knows them.
     public func properties(completion: @escaping Completion<[String: String]>) {
-        perform(.properties, \.properties, completion)
+        properties(callback: onMain(completion))
+    }
+
+    /// The user's properties, as the server knows them, with a callback off the main actor.
+    @_disfavoredOverload
+    public func properties(callback: @escaping Callback<[String: String]>) {
+        perform(.properties, \.properties, callback)
     }
 
     /// Answers products with the prices of the device's shop.

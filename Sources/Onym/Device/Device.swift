@@ -68,17 +68,19 @@ public typealias Linker = @Sendable (_ installID: String) async throws -> Bool
 
 /// The one user of this device.
 public struct Device: Sendable {
-    /// A callback for the end of a call.
-    public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
+    /// A function for the end of a call, on the main actor.
+    public typealias Completion<Value> = @MainActor @Sendable (Result<Value, OnymError>) -> Void
+    /// A function for the end of a call, on the queue that ``Configuration/callbacks`` names.
+    public typealias Callback<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
     package let onym: OnymClient
     private var client: LinkingClient? { onym.linking }
 
     private func with<Value>(
-        _ completion: @escaping Completion<Value>, _ body: (LinkingClient, @escaping Completion<Value>) -> Void
+        _ callback: @escaping Callback<Value>, _ body: (LinkingClient, @escaping Callback<Value>) -> Void
     ) {
-        guard let client else { return completion(.failure(.refused(onym.missing))) }
-        body(client, onym.holding(completion))
+        guard let client else { return onym.refuse(callback) }
+        body(client, onym.holding(callback))
     }
 
     /// Keeps the app's wish about detections for the current user.
@@ -94,66 +96,102 @@ public struct Device: Sendable {
 
     /// Creates the user of a code, or restores the user if the user exists already.
     public func createUser(_ code: String, completion: @escaping Completion<DeviceState>) {
-        with(completion) { $0.createUser(code, $1) }
+        createUser(code, callback: onMain(completion))
+    }
+
+    /// Creates the user of a code, or restores the user if the user exists already, with a callback off the main actor.
+    @_disfavoredOverload
+    public func createUser(_ code: String, callback: @escaping Callback<DeviceState>) {
+        with(callback) { $0.createUser(code, $1) }
     }
 
     /// Creates a user with the app's id and secret, and asks the app to link the user. Without a linker, the user stays
     /// unlinked.
     public func createUser(linker: Linker?, completion: @escaping Completion<DeviceState>) {
-        with(completion) { $0.createUser(linker, $1) }
+        createUser(linker: linker, callback: onMain(completion))
+    }
+
+    /// Creates a user with the app's id and secret, and asks the app to link the user, with a callback off the main actor.
+    @_disfavoredOverload
+    public func createUser(linker: Linker?, callback: @escaping Callback<DeviceState>) {
+        with(callback) { $0.createUser(linker, $1) }
     }
 
     /// Links the current user by a code.
     public func link(_ code: String, completion: @escaping Completion<DeviceState>) {
-        with(completion) { $0.link(code, $1) }
+        link(code, callback: onMain(completion))
+    }
+
+    /// Links the current user by a code, with a callback off the main actor.
+    @_disfavoredOverload
+    public func link(_ code: String, callback: @escaping Callback<DeviceState>) {
+        with(callback) { $0.link(code, $1) }
     }
 
     /// Links the current user with the help of the app's own back end.
     public func link(linker: @escaping Linker, completion: @escaping Completion<DeviceState>) {
-        with(completion) { $0.link(linker, $1) }
+        link(linker: linker, callback: onMain(completion))
+    }
+
+    /// Links the current user with the help of the app's own back end, with a callback off the main actor.
+    @_disfavoredOverload
+    public func link(linker: @escaping Linker, callback: @escaping Callback<DeviceState>) {
+        with(callback) { $0.link(linker, $1) }
     }
 
     /// Answers a token that is still valid. Several callers at one time share one request for a new token.
-    public func token(completion: @escaping Completion<AccessToken>) { with(completion) { $0.token($1) } }
+    public func token(completion: @escaping Completion<AccessToken>) { token(callback: onMain(completion)) }
+
+    /// Answers a token that is still valid, with a callback off the main actor.
+    @_disfavoredOverload
+    public func token(callback: @escaping Callback<AccessToken>) { with(callback) { $0.token($1) } }
 
     /// Asks the server for the user's state.
-    public func refresh(completion: @escaping Completion<DeviceState>) { with(completion) { $0.refresh($1) } }
+    public func refresh(completion: @escaping Completion<DeviceState>) { refresh(callback: onMain(completion)) }
+
+    /// Asks the server for the user's state, with a callback off the main actor.
+    @_disfavoredOverload
+    public func refresh(callback: @escaping Callback<DeviceState>) { with(callback) { $0.refresh($1) } }
 
     /// Removes the user from the device at once and for good, and informs the server.
-    public func reset(completion: @escaping Completion<Void>) { with(completion) { $0.reset($1) } }
+    public func reset(completion: @escaping Completion<Void>) { reset(callback: onMain(completion)) }
+
+    /// Removes the user from the device at once and for good, and informs the server, with a callback off the main actor.
+    @_disfavoredOverload
+    public func reset(callback: @escaping Callback<Void>) { with(callback) { $0.reset($1) } }
 
     /// Creates the user of a code, or restores the user if the user exists already.
     @discardableResult
     public func createUser(_ code: String) async throws(OnymError) -> DeviceState {
-        try await result { createUser(code, completion: $0) }.get()
+        try await result { createUser(code, callback: $0) }.get()
     }
 
     /// Creates a user with the app's id and secret, and asks the app to link the user. Without a linker, the user stays
     /// unlinked.
     @discardableResult
     public func createUser(linker: Linker?) async throws(OnymError) -> DeviceState {
-        try await result { createUser(linker: linker, completion: $0) }.get()
+        try await result { createUser(linker: linker, callback: $0) }.get()
     }
 
     /// Links the current user by a code.
     @discardableResult
     public func link(_ code: String) async throws(OnymError) -> DeviceState {
-        try await result { link(code, completion: $0) }.get()
+        try await result { link(code, callback: $0) }.get()
     }
 
     /// Links the current user with the help of the app's own back end.
     @discardableResult
     public func link(linker: @escaping Linker) async throws(OnymError) -> DeviceState {
-        try await result { link(linker: linker, completion: $0) }.get()
+        try await result { link(linker: linker, callback: $0) }.get()
     }
 
     /// Answers a token that is still valid.
-    public func token() async throws(OnymError) -> AccessToken { try await result { token(completion: $0) }.get() }
+    public func token() async throws(OnymError) -> AccessToken { try await result { token(callback: $0) }.get() }
 
     /// Asks the server for the user's state.
     @discardableResult
-    public func refresh() async throws(OnymError) -> DeviceState { try await result { refresh(completion: $0) }.get() }
+    public func refresh() async throws(OnymError) -> DeviceState { try await result { refresh(callback: $0) }.get() }
 
     /// Removes the user from the device at once and for good, and informs the server.
-    public func reset() async throws(OnymError) { try await result { reset(completion: $0) }.get() }
+    public func reset() async throws(OnymError) { try await result { reset(callback: $0) }.get() }
 }

@@ -16,71 +16,103 @@ extension OnymClient {
 /// The calls with which the server says who the user is. Calls run one after the other, and identical calls share one
 /// request. Each call ends exactly once.
 public struct Identity: Sendable {
-    /// A callback for the end of a call.
-    public typealias Completion = @Sendable (Result<IdentityResult, OnymError>) -> Void
+    /// A function for the end of a call, on the main actor.
+    public typealias Completion = @MainActor @Sendable (Result<IdentityResult, OnymError>) -> Void
+    /// A function for the end of a call, on the queue that ``Configuration/callbacks`` names.
+    public typealias Callback = @Sendable (Result<IdentityResult, OnymError>) -> Void
 
     package let onym: OnymClient
     private var client: IDSyncClient? { onym.idsync }
 
-    private func perform(
-        _ verb: IDSyncClient.Verb, _ request: IdentityRequest?, _ completion: @escaping Completion
-    ) {
-        guard let client else { return completion(.failure(.refused(onym.missing))) }
-        client.perform(verb, request, onym.holding(completion))
+    private func perform(_ verb: IDSyncClient.Verb, _ request: IdentityRequest?, _ callback: @escaping Callback) {
+        guard let client else { return onym.refuse(callback) }
+        client.perform(verb, request, onym.holding(callback))
     }
 
     /// Asks the server for the user of some names; nil uses the current user's kept names.
     public func identify(_ request: IdentityRequest? = nil, completion: @escaping Completion) {
-        perform(.identify, request, completion)
+        perform(.identify, request, onMain(completion))
     }
 
     /// Logs a user in.
     public func login(_ request: IdentityRequest = IdentityRequest(), completion: @escaping Completion) {
-        perform(.login, request, completion)
+        perform(.login, request, onMain(completion))
     }
 
     /// Logs the user out. The device's anonymous user becomes the current user.
     public func logout(_ request: IdentityRequest = IdentityRequest(), completion: @escaping Completion) {
-        perform(.logout, request, completion)
+        perform(.logout, request, onMain(completion))
     }
 
     /// Changes names of the current user. Names that the server already has from this device are not sent again.
     public func modify(_ request: IdentityRequest, completion: @escaping Completion) {
-        perform(.modify, request, completion)
+        perform(.modify, request, onMain(completion))
     }
 
     /// Finds a user without changing the current user.
     public func search(_ request: IdentityRequest, completion: @escaping Completion) {
-        perform(.search, request, completion)
+        perform(.search, request, onMain(completion))
+    }
+
+    // A closure behind the call is a completion: the other forms are for those who ask for them by name.
+
+    /// Asks the server for the user of some names, with a callback off the main actor.
+    @_disfavoredOverload
+    public func identify(_ request: IdentityRequest? = nil, callback: @escaping Callback) {
+        perform(.identify, request, callback)
+    }
+
+    /// Logs a user in, with a callback off the main actor.
+    @_disfavoredOverload
+    public func login(_ request: IdentityRequest = IdentityRequest(), callback: @escaping Callback) {
+        perform(.login, request, callback)
+    }
+
+    /// Logs the user out, with a callback off the main actor.
+    @_disfavoredOverload
+    public func logout(_ request: IdentityRequest = IdentityRequest(), callback: @escaping Callback) {
+        perform(.logout, request, callback)
+    }
+
+    /// Changes names of the current user, with a callback off the main actor.
+    @_disfavoredOverload
+    public func modify(_ request: IdentityRequest, callback: @escaping Callback) {
+        perform(.modify, request, callback)
+    }
+
+    /// Finds a user without changing the current user, with a callback off the main actor.
+    @_disfavoredOverload
+    public func search(_ request: IdentityRequest, callback: @escaping Callback) {
+        perform(.search, request, callback)
     }
 
     /// Asks the server for the user of some names; nil uses the current user's kept names.
     @discardableResult
     public func identify(_ request: IdentityRequest? = nil) async throws(OnymError) -> IdentityResult {
-        try await result { identify(request, completion: $0) }.get()
+        try await result { identify(request, callback: $0) }.get()
     }
 
     /// Logs a user in.
     @discardableResult
     public func login(_ request: IdentityRequest = IdentityRequest()) async throws(OnymError) -> IdentityResult {
-        try await result { login(request, completion: $0) }.get()
+        try await result { login(request, callback: $0) }.get()
     }
 
     /// Logs the user out. The device's anonymous user becomes the current user.
     @discardableResult
     public func logout(_ request: IdentityRequest = IdentityRequest()) async throws(OnymError) -> IdentityResult {
-        try await result { logout(request, completion: $0) }.get()
+        try await result { logout(request, callback: $0) }.get()
     }
 
     /// Changes names of the current user.
     @discardableResult
     public func modify(_ request: IdentityRequest) async throws(OnymError) -> IdentityResult {
-        try await result { modify(request, completion: $0) }.get()
+        try await result { modify(request, callback: $0) }.get()
     }
 
     /// Finds a user without changing the current user.
     public func search(_ request: IdentityRequest) async throws(OnymError) -> IdentityResult {
-        try await result { search(request, completion: $0) }.get()
+        try await result { search(request, callback: $0) }.get()
     }
 
     /// Makes the events of one user count for another user. The device keeps the alias, and sends it after all earlier
