@@ -1,5 +1,5 @@
 # make run     builds and serves, with an embedded store and a demo project
-# make test    sets up what tests need and passes them all
+# make test    sets up what tests need and passes them all; ONLY=DialectClaimTests builds and passes those of one target
 # make check   what CI runs: everything here but bench and soak
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
 # make bench   measures, beside nginx
@@ -9,10 +9,10 @@
 .PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
 	docs surface
 
-# A target imports what it declares, and nothing else.
 # The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
 export ONYM_STRICT = 1
 
+# A target imports what it declares, and nothing else.
 BUILD_TESTS = swift build --build-tests --explicit-target-dependency-import-check error
 DATA ?= data
 LISTEN ?= 127.0.0.1:8080
@@ -28,8 +28,8 @@ build:
 
 test:
 	@Tools/setup tests
-	$(BUILD_TESTS)
-	Tools/run-tests --pooled StoreContractTests
+	$(if $(ONLY),ONYM_TESTS=$(ONLY)) $(BUILD_TESTS)
+	Tools/run-tests $(if $(ONLY),,--pooled StoreContractTests)
 
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:

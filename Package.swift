@@ -337,3 +337,9 @@ if Context.environment["ONYM_FUZZ"] != nil {
             swiftSettings: benchSettings + [.unsafeFlags(["-parse-as-library"])])
     ]
 }
+
+/// With ONYM_TESTS=DialectClaimTests only some test targets are built: `make test ONLY=DialectClaimTests`.
+if let only = Context.environment["ONYM_TESTS"] {
+    let names = only.split(separator: ",").map(String.init)
+    package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+}
