@@ -62,6 +62,9 @@ static const unsigned char pages_person_js[] = {
 static const unsigned char pages_rules_js[] = {
 #embed "files/pages/rules.js"
 };
+static const unsigned char pages_splitting_js[] = {
+#embed "files/pages/splitting.js"
+};
 static const unsigned char pages_webhooks_js[] = {
 #embed "files/pages/webhooks.js"
 };
@@ -98,6 +101,7 @@ static const onym_console_file files[] = {
     FILE_OF("pages/people.js", pages_people_js),
     FILE_OF("pages/person.js", pages_person_js),
     FILE_OF("pages/rules.js", pages_rules_js),
+    FILE_OF("pages/splitting.js", pages_splitting_js),
     FILE_OF("pages/webhooks.js", pages_webhooks_js),
     FILE_OF("plot.js", plot_js),
     FILE_OF("style.css", style_css),

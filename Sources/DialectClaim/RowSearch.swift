@@ -101,6 +101,8 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         let parser = JSONParser()
         var users = UserNames(filter.project)
         let people = filter.user.map { snapshot.everybody(who: $0) }
+        // The people of rows in runs are those of the calls.
+        if snapshot.hasRoutes(of: kind) { way = .rows }
         if way != .rows {
             for _ in 0..<RowSearch.attempts {
                 guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {

@@ -37,10 +37,7 @@ enum EraseCalls {
                                 return .answer(Native.problem(.refused(.noSuchPerson), id))
                             }
                             if isDry { return .answer(preview(profile, snapshot, project)) }
-                            return .call(
-                                PreparedCall(ErasePerson(person)) { erased, _ in
-                                    Native.json(.ok) { write(erased, isDry: false, &$0) }
-                                })
+                            return try erase(person, profile.members.map(\.id), in: project, id, snapshot)
                         }
                     }
                 })),
@@ -69,6 +66,32 @@ enum EraseCalls {
                     }
                 })),
     ]
+
+    /// Erases a group, after its rows and those of others are settled (``SettleRows``).
+    private static func erase(
+        _ person: PersonID, _ members: [PersonID], in project: ProjectID, _ id: RequestID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Step {
+        let erasure = Step.call(
+            PreparedCall(ErasePerson(person)) { erased, _ in
+                Native.json(.ok) { write(erased, isDry: false, &$0) }
+            })
+        guard let rows = try UnsettledRows(of: members, in: project, snapshot) else { return erasure }
+        return try settle(rows, id, snapshot) { erasure }
+    }
+
+    /// Settles rows, some in each call of the journal. After a crash the next try goes on.
+    private static func settle(
+        _ rows: UnsettledRows, _ id: RequestID, _ snapshot: any Snapshot, _ then: @escaping @Sendable () -> Step
+    ) throws(StoreFault) -> Step {
+        var rows = rows
+        let act = try rows.next(snapshot)
+        let rest = rows
+        return .decide(act) { result, _ in
+            if case .failure(let refusal) = result { return .answer(Native.problem(.refused(refusal), id)) }
+            if !act.ends.isEmpty { return then() }
+            return .read { snapshot throws(StoreFault) in try settle(rest, id, snapshot, then) }
+        }
+    }
 
     /// Shows the facts that an erasure would remove.
     private static func preview(_ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID) -> Response {

@@ -286,7 +286,8 @@ package enum IdentifyCalls {
         switch fate {
         case .tooCommon: "too_common"
         case .tooMany: "limit_reached"
-        case .matched, .heldElsewhere, .immutable, .blocked, .notHeld, .personFull, .demoted, .contested: fate.name
+        case .matched, .heldElsewhere, .immutable, .blocked, .notHeld, .personFull, .demoted, .contested, .sentFrom:
+            fate.name
         }
     }
 

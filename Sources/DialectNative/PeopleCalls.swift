@@ -289,7 +289,15 @@ enum PeopleCalls {
         json.people(purchase.owners)
     }
 
-    static func write(_ attributes: FoldedAttributes, of dialect: Dialect, _ json: inout JSONWriter) {
+    /// Writes properties.
+    ///
+    /// - Parameters:
+    ///   - attributes: the properties of a group.
+    ///   - dialect: the dialect that wrote them.
+    ///   - newcomer: the person in the place of ``PersonID/nobody``; nil for a person that does not exist yet.
+    static func write(
+        _ attributes: FoldedAttributes, of dialect: Dialect, newcomer: PersonID? = nil, _ json: inout JSONWriter
+    ) {
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
             json.key(name)
             json.object { json in
@@ -298,7 +306,7 @@ enum PeopleCalls {
                 json.key("at")
                 json.moment(entry.at)
                 json.key("origin")
-                json.decimalString(entry.origin.rawValue)
+                json.decimalString((entry.origin == .nobody ? newcomer : entry.origin)?.rawValue)
             }
         }
     }

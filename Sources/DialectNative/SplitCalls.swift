@@ -1,3 +1,4 @@
+import CivilTime
 import Domain
 import Gateway
 import HTTPMessage
@@ -11,9 +12,13 @@ enum SplitCalls {
             .post, "/onym/v1/people/:id/split", scope: .consoleAct,
             operation: Operation(
                 id: "person_split",
-                summary: "Splits identities off a person: another person, or a new one, holds them from now on.",
+                summary:
+                    "Splits identities, rows and properties off a person: they are another person's, or a new one's.",
                 description: """
-                    The answer shows the people of the split before and after it. No row moves. With ?dry_run=true \
+                    The answer shows the people of the split before and after it. Rows and properties go by the calls \
+                    that brought them: calls that named one of the lanes, within the span of time, by the key or the \
+                    app. All conditions must hold. at_call stands alone: it takes what that call and later calls \
+                    brought, as if the call had answered a new person. The split rewrites no row. With ?dry_run=true \
                     nothing changes. With ?if_seq= and the last_seq of a dry run, the call is refused if one of the \
                     people has changed since.
                     """,
@@ -25,7 +30,18 @@ enum SplitCalls {
                             .object([
                                 .init("type", .string("An identity type."), required: true),
                                 .init("value", .string(), required: true),
-                            ])), required: true),
+                            ]))),
+                    .init(
+                        "lanes",
+                        .array(
+                            .object([
+                                .init("type", .string("An identity type."), required: true),
+                                .init("value", .string(), required: true),
+                            ]))),
+                    .init("since", .string("A time, or seq: and the number of a call.")),
+                    .init("until", .string("A time, or seq: and the number of a call; the end is not included.")),
+                    .init("at_call", .integer("The number of a call that should have answered a new person.")),
+                    .init("key", .string("The id of a key.")), .init("app", .string("The id of an app.")),
                     .init("into", .anyOf([.string("A person, by an id of any form; null for a new person."), .null])),
                     .init("reason", .string("The reason, for the journal.")),
                 ]),
@@ -54,13 +70,20 @@ enum SplitCalls {
                         case .success(let found): person = found
                         }
                         let held = try snapshot.heldIdentities(of: person)
-                        let parts = wanted.identities.map { identity in
+                        let plan = try SplitPlan(person, wanted.selector, in: project, snapshot)
+                        let taken = plan.identities.map {
+                            Identity($0.type, $0.value, in: project, hash: snapshot.hash)
+                        }
+                        let parts = (wanted.identities + taken).map { identity in
                             let link = held.first { $0.type == identity.type && $0.value == identity.value }
                             return (identity, call: link?.call)
                         }
                         let act = SplitPerson(
-                            person, parts: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, into: into,
-                            reason: wanted.reason)
+                            person, parts: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, plan.content,
+                            into: into, reason: wanted.reason)
+                        if let refusal = plan.refusal ?? refusal(ofEmpty: act) {
+                            return .answer(Native.problem(.refused(refusal), id))
+                        }
                         if let refusal = refusal(act, isHeld: parts.allSatisfy { $0.call != nil }) {
                             let problem = Native.problem(.refused(refusal), id)
                             // An earlier try of this call may have made the split, so the writer decides.
@@ -74,7 +97,7 @@ enum SplitCalls {
                         if let since, try isChanged([person] + (into.map { [$0] } ?? []), since: since, snapshot) {
                             return .answer(changed(id))
                         }
-                        let preview = try SplitPreview(act, in: project, snapshot)
+                        let preview = try SplitPreview(act, plan, in: project, snapshot)
                         if isDry { return .answer(answer(nil, preview)) }
                         return .call(PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
                     }
@@ -107,7 +130,9 @@ enum SplitCalls {
                         let identities = made.identities.map {
                             Identity($0.type, $0.value, in: project, hash: snapshot.hash)
                         }
-                        let act = UndoSplit(split, of: person, into: into, identities: identities, reason: reason)
+                        let act = UndoSplit(
+                            split, of: person, into: into, identities: identities,
+                            properties: try snapshot.properties(of: made.split), reason: reason)
                         if made.split.isUndone {
                             guard isRepeatable, !isDry else { return .answer(missing) }
                             // An earlier try of this call may have undone the split, so the writer decides.
@@ -145,45 +170,101 @@ enum SplitCalls {
     /// The members of a body.
     private struct Wanted {
         let identities: [Identity]
+        let selector: SplitSelector
         /// Nil for a new person.
         let into: PersonName?
         let reason: String?
 
         init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(Rejection) {
-            var (names, into, reason): ([(IdentityType, String)]?, String?, String?)
+            var (names, lanes): ([(IdentityType, String)], [(IdentityType, String)]) = ([], [])
+            var (into, reason, app): (String?, String?, AppID?)
+            var selector = SplitSelector()
             try AdminText.read(request, tools) { key, value throws(JSONFault) in
                 switch key {
-                case "identities":
-                    var read: [(IdentityType, String)] = []
-                    try value.forEachElement(at: "identities") { element throws(JSONFault) in
-                        guard read.count < SplitPerson.partsAtMost else {
-                            throw JSONFault(
-                                .wrong("must be at most \(SplitPerson.partsAtMost) identities"), at: "identities")
-                        }
-                        read.append(try Wanted.identity(element))
+                case "identities": names = try Wanted.identities(value, at: "identities")
+                case "lanes": lanes = try Wanted.identities(value, at: "lanes")
+                case "since": selector.since = try Wanted.bound(value, at: "since")
+                case "until": selector.until = try Wanted.bound(value, at: "until")
+                case "at_call":
+                    if !value.isNull {
+                        let number = try value.integer(at: "at_call")
+                        guard number > 0 else { throw JSONFault(.wrong("must be the number of a call"), at: "at_call") }
+                        selector.atCall = JournalSequence(rawValue: Int64(number))
                     }
-                    names = read
+                case "key":
+                    if let id = try Wanted.id(value, at: "key") { selector.keys = [KeyID(rawValue: id)] }
+                case "app": app = try Wanted.id(value, at: "app").map { AppID(rawValue: $0) }
                 case "into": if !value.isNull { into = try value.string(at: "into") }
                 case "reason": reason = try MergeCalls.reason(value)
                 default: return false
                 }
                 return true
             }
-            guard let names, !names.isEmpty else {
-                throw AdminText.wrong("identities is required: a list of at least one identity.", request.id)
+            if let app {
+                let keys = Set(tools.directory.keys.values.filter { $0.app == app }.map(\.id))
+                selector.keys = selector.keys.map { $0.intersection(keys) } ?? keys
+            }
+            let hash = tools.hash
+            selector.lanes = lanes.map { Identity($0.0, $0.1, in: caller.project, hash: hash) }
+            if selector.atCall != nil {
+                guard names.isEmpty, lanes.isEmpty, selector.since == nil, selector.until == nil, selector.keys == nil
+                else {
+                    throw AdminText.wrong("at_call stands alone, with into and reason.", request.id)
+                }
+            }
+            guard !names.isEmpty || selector.selects else {
+                throw AdminText.wrong(
+                    "The call must name something to split off: identities, lanes, since, until, at_call, key or app.",
+                    request.id)
             }
             self.into = into.map { PersonName($0, caller, tools) }
             if case .nobody = self.into {
                 throw AdminText.wrong(
                     "into must be the id of a person: digits, or an identity such as customerid:42.", request.id)
             }
-            identities = names.map { Identity($0.0, $0.1, in: caller.project, hash: tools.hash) }
+            identities = names.map { Identity($0.0, $0.1, in: caller.project, hash: hash) }
+            self.selector = selector
             self.reason = reason
         }
 
-        private static func identity(_ element: JSONValue) throws(JSONFault) -> (IdentityType, String) {
+        private static func identities(
+            _ value: JSONValue, at name: String
+        ) throws(JSONFault) -> [(IdentityType, String)] {
+            var read: [(IdentityType, String)] = []
+            try value.forEachElement(at: name) { element throws(JSONFault) in
+                guard read.count < SplitPerson.partsAtMost else {
+                    throw JSONFault(.wrong("must be at most \(SplitPerson.partsAtMost) identities"), at: name)
+                }
+                read.append(try identity(element, at: name))
+            }
+            return read
+        }
+
+        private static func bound(_ value: JSONValue, at name: String) throws(JSONFault) -> SplitSelector.Bound? {
+            if value.isNull { return nil }
+            let text = try value.string(at: name)
+            if text.hasPrefix("seq:"), let number = Int64(decimal: text.dropFirst(4)), number >= 0 {
+                return .call(JournalSequence(rawValue: number))
+            }
+            guard let milliseconds = ISO8601.parse(text.utf8.span) else {
+                throw JSONFault(
+                    .wrong("must be a time such as 2026-11-21T09:00:00Z, or seq: and the number of a call"), at: name)
+            }
+            return .moment(Instant(milliseconds: milliseconds))
+        }
+
+        private static func id(_ value: JSONValue, at name: String) throws(JSONFault) -> Int64? {
+            if value.isNull { return nil }
+            guard let id = Int64(decimal: try value.string(at: name)), id > 0 else {
+                throw JSONFault(.wrong("must be an id: digits in a string"), at: name)
+            }
+            return id
+        }
+
+        private static func identity(_ element: JSONValue, at name: String) throws(JSONFault) -> (IdentityType, String)
+        {
             var (type, text): (IdentityType?, String?)
-            try element.forEachMember(at: "identities") { key, value throws(JSONFault) in
+            try element.forEachMember(at: name) { key, value throws(JSONFault) in
                 switch key {
                 case "type":
                     type = IdentityType(named: try value.string(at: "type"))
@@ -192,7 +273,7 @@ enum SplitCalls {
                 default: throw JSONFault(.wrong("is not a member of an identity"), at: key.shown)
                 }
             }
-            guard let type, let text else { throw JSONFault(.wrong("must have type and value"), at: "identities") }
+            guard let type, let text else { throw JSONFault(.wrong("must have type and value"), at: name) }
             return (type, text)
         }
     }
@@ -203,6 +284,10 @@ enum SplitCalls {
             throw AdminText.wrong("if_seq must be the last_seq of a dry run.", request.id)
         }
         return JournalSequence(rawValue: number)
+    }
+
+    private static func refusal(ofEmpty act: SplitPerson) -> Refusal? {
+        act.parts.isEmpty && act.content.isEmpty ? .nothingToSplit : nil
     }
 
     /// The refusal that a reader can see; the decision finds the others.
@@ -265,13 +350,17 @@ enum SplitCalls {
         .init("if_seq", .integer("The last_seq of a dry run.")),
     ]
 
+    private static let amounts = Schema.object([
+        .init("identities", .integer(), required: true), .init("rows", .object([]), required: true),
+    ])
+
     private static let schema = Schema.object([
         .init("id", AdminText.optionalText, required: true), .init("person", .string(), required: true),
         .init("into", AdminText.optionalText, required: true),
         .init("now", .array(SplitPreview.sideSchema), required: true),
         .init("then", .array(SplitPreview.sideSchema), required: true),
-        .init("moved", .object([.init("identities", .integer(), required: true)]), required: true),
-        .init("stays", .object([.init("identities", .integer(), required: true)]), required: true),
+        .init("moved", amounts, required: true), .init("stays", amounts, required: true),
+        .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),
         .init("warnings", .array(.string()), required: true),
         .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),
         .init("undone", .boolean()),

@@ -25,6 +25,11 @@ struct SplitPreview: Sendable {
     private var now: [Side]
     private var then: [Side]
     private let moved: [Name]
+    /// The rows that go to the other person, and those that stay.
+    private let movedRows: [RowKind: Int]
+    private let keptRows: [RowKind: Int]
+    /// Nil where no lane selects rows.
+    private let unknown: Int?
     private let lastCall: JournalSequence
     /// The type of an identity that a later call took from the person that the split gave it to.
     let movedOn: IdentityType?
@@ -34,7 +39,9 @@ struct SplitPreview: Sendable {
 
     // MARK: - Before a split
 
-    init(_ act: SplitPerson, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+    init(
+        _ act: SplitPerson, _ plan: SplitPlan, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
         moved = act.parts.reduce(into: []) { names, part in
             let name = Name(type: part.identity.type, value: part.identity.value)
             if !names.contains(name) { names.append(name) }
@@ -45,7 +52,46 @@ struct SplitPreview: Sendable {
         var second: Side?
         if let into = act.into { second = try SplitPreview.side(of: into, in: project, snapshot) }
         now = [first] + (second.map { [$0] } ?? [])
-        then = SplitPreview.giving(moved, from: first, to: second ?? Side())
+        (movedRows, keptRows) = (plan.moved, plan.stays)
+        unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
+        var sides = SplitPreview.giving(moved, from: first, to: second ?? Side())
+        for (kind, count) in plan.moved {
+            let left = (sides[0].counts[kind] ?? 0) - count
+            sides[0].counts[kind] = left > 0 ? left : nil
+            sides[1].counts[kind, default: 0] += count
+        }
+        if !act.content.properties.isEmpty {
+            let group = act.into.map { snapshot.group(of: $0) }
+            sides[0].properties = try SplitPreview.properties(snapshot.group(of: act.person), snapshot) {
+                key throws(StoreFault) in
+                act.content.properties.first { DocumentKey($0.kind, of: act.person) == key }?.kept
+            }
+            // The answer names a new person when it exists.
+            let other = act.into ?? .nobody
+            sides[1].properties = try SplitPreview.properties(group ?? Group(alone: other), snapshot) {
+                key throws(StoreFault) in
+                let given = act.content.properties.first { DocumentKey($0.kind, of: other) == key }?.given
+                let known = act.into == nil ? nil : try snapshot.document(key).flatMap(Attributes.init(packed:))
+                return given?.joined(with: known)
+            }
+        }
+        then = sides
+    }
+
+    /// The properties of a group, with other documents of some members.
+    private static func properties(
+        _ group: Group, _ snapshot: any Snapshot, _ other: (DocumentKey) throws(StoreFault) -> Attributes?
+    ) throws(StoreFault) -> [(dialect: Dialect, folded: FoldedAttributes)] {
+        var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
+        for (dialect, kind) in Holdings.propertyKinds {
+            let folded = try FoldedAttributes(of: group) { person throws(StoreFault) in
+                let key = DocumentKey(kind, of: person)
+                if let attributes = try other(key) { return attributes.packed }
+                return try snapshot.document(key)
+            }
+            properties.append((dialect, folded))
+        }
+        return properties
     }
 
     /// The same with the person that the split has made.
@@ -68,6 +114,10 @@ struct SplitPreview: Sendable {
         let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
         now = [first, second]
         movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
+        unknown = nil
+        let rows = try snapshot.isInForce(split) ? split.rows?.counts ?? [:] : [:]
+        movedRows = rows
+        keptRows = SplitPreview.without(rows, second.counts)
         if try snapshot.isJoined(byUndoOf: split) {
             then = [try SplitPreview.joined(first, second, split, snapshot)]
         } else {
@@ -77,7 +127,22 @@ struct SplitPreview: Sendable {
             var other = both[0]
             // The other person keeps what it held before the split.
             other.identities += kept.map { Name(type: $0.type, value: $0.value) }.filter(second.identities.contains)
-            then = [both[1], other]
+            var person = both[1]
+            other.counts = SplitPreview.without(rows, other.counts)
+            person.counts.merge(rows, uniquingKeysWith: +)
+            let properties = try snapshot.properties(of: split)
+            if !properties.isEmpty {
+                func back(_ key: DocumentKey) throws(StoreFault) -> Attributes? {
+                    guard let document = properties.first(where: { $0.key == key }),
+                        case .change(let bytes) = document.undone(
+                            try snapshot.document(key), at: Instant(milliseconds: 0))
+                    else { return nil }
+                    return Attributes(packed: bytes) ?? Attributes()
+                }
+                person.properties = try SplitPreview.properties(snapshot.group(of: split.person), snapshot, back)
+                other.properties = try SplitPreview.properties(snapshot.group(of: split.into), snapshot, back)
+            }
+            then = [person, other]
         }
     }
 
@@ -90,8 +155,14 @@ struct SplitPreview: Sendable {
         lastCall = try snapshot.lastCall()
         let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
         let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
+        (movedRows, keptRows, unknown) = (split.rows?.counts ?? [:], second.counts, nil)
         then = [first, second]
         now = SplitPreview.giving(moved, from: first, to: second)
+    }
+
+    /// The counts without other counts.
+    private static func without(_ counts: [RowKind: Int], _ from: [RowKind: Int]) -> [RowKind: Int] {
+        from.merging(counts.mapValues { -$0 }, uniquingKeysWith: +).filter { $0.value > 0 }
     }
 
     /// The same change in the other direction.
@@ -163,17 +234,28 @@ struct SplitPreview: Sendable {
         json.object { json in
             json.key("identities")
             json.integer(moved.count)
+            json.key("rows")
+            json.counts(movedRows)
         }
         json.key("stays")
         json.object { json in
             json.key("identities")
             json.integer(
                 now.first { $0.person == person }.map { $0.identities.filter { !moved.contains($0) }.count } ?? 0)
+            json.key("rows")
+            json.counts(keptRows)
+        }
+        if let unknown {
+            json.key("unknown_lane")
+            json.integer(unknown)
         }
         json.key("warnings")
         json.array { json in
             if moved.contains(where: \.type.isDevice) {
                 json.string("A device gets the id of its person with its next identify call.")
+            }
+            if let unknown, unknown > 0 {
+                json.string("The journal does not have the lanes of \(unknown) rows. They stay.")
             }
         }
         json.key("last_seq")
@@ -200,7 +282,7 @@ struct SplitPreview: Sendable {
         json.object { json in
             for (dialect, folded) in side.properties {
                 json.key(dialect.rawValue)
-                json.object { PeopleCalls.write(folded, of: dialect, &$0) }
+                json.object { PeopleCalls.write(folded, of: dialect, newcomer: side.person, &$0) }
             }
         }
         json.key("installs")

@@ -32,6 +32,28 @@ enum SplitReads {
                 try list(of: PersonName(request.parameters[0], caller, tools), request, caller)
             }),
         Endpoint(
+            .get, "/onym/v1/people/:id/lanes", scope: .consoleRead,
+            operation: Operation(
+                id: "person_lanes",
+                summary: "Lists the identities by which rows of a person came: what the lanes of a split can name.",
+                description: """
+                    One row can have several lanes, because its call can name several identities. unknown is the number of \
+                    rows whose calls named none. is_cut tells that the person has more calls than an answer looks at.
+                    """,
+                responses: [.init(.ok, "Lanes, the lane with the last row first.", schema: lanes)]
+                    + Native.problems([.badRequest, .notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let (name, project, id) = (
+                    PersonName(request.parameters[0], caller, tools), caller.project, request.id
+                )
+                return { snapshot throws(StoreFault) in
+                    switch name.find(in: project, snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person): return answer(try PersonLanes(of: person, in: project, snapshot))
+                    }
+                }
+            }),
+        Endpoint(
             .get, "/onym/v1/splits/:id", scope: .consoleRead,
             operation: Operation(
                 id: "split", summary: "Shows a split, with the call that made it and the call that undid it.",
@@ -46,6 +68,44 @@ enum SplitReads {
                 }
             }),
     ]
+
+    private static func answer(_ lanes: PersonLanes) -> Response {
+        Native.json(.ok) { json in
+            json.key("lanes")
+            json.array { json in
+                for lane in lanes.lanes {
+                    json.object { json in
+                        json.key("type")
+                        json.string("\(lane.type.name)")
+                        json.key("value")
+                        json.string(lane.value)
+                        json.key("rows")
+                        json.integer(lane.rows)
+                        json.key("first")
+                        json.moment(lane.first)
+                        json.key("last")
+                        json.moment(lane.last)
+                    }
+                }
+            }
+            json.key("unknown")
+            json.integer(lanes.unknown)
+            json.key("is_cut")
+            json.bool(lanes.isCut)
+        }
+    }
+
+    private static let lanes = Schema.object([
+        .init(
+            "lanes",
+            .array(
+                .object([
+                    .init("type", .string(), required: true), .init("value", .string(), required: true),
+                    .init("rows", .integer(), required: true), .init("first", .string(), required: true),
+                    .init("last", .string(), required: true),
+                ])), required: true),
+        .init("unknown", .integer(), required: true), .init("is_cut", .boolean(), required: true),
+    ])
 
     private enum State: String, CaseIterable {
         case inForce = "in_force"
@@ -131,7 +191,39 @@ enum SplitReads {
                     }
                 }
             }
+            guard let selector = made.split.selector else { return }
+            json.key("lanes")
+            json.array { json in
+                for input in made.call.inputs where input.fate == .sentFrom {
+                    json.object { json in
+                        json.key("type")
+                        json.string("\(input.type.name)")
+                        json.key("value")
+                        json.string(input.value)
+                    }
+                }
+            }
+            for (name, bound) in [("since", selector.since), ("until", selector.until)] {
+                json.key(name)
+                switch bound {
+                case nil: json.null()
+                case .moment(let moment): json.moment(moment)
+                case .call(let sequence): json.string("seq:\(sequence.rawValue)")
+                }
+            }
+            json.key("at_call")
+            if let call = selector.atCall { json.integer(Int(call.rawValue)) } else { json.null() }
+            json.key("keys")
+            if let keys = selector.keys {
+                json.array { json in
+                    for key in keys.map(\.rawValue).sorted() { json.decimalString(key) }
+                }
+            } else {
+                json.null()
+            }
         }
+        json.key("rows")
+        json.counts(made.split.rows?.counts ?? [:])
         json.origin(made.call, undoneBy: made.undo)
     }
 
@@ -144,7 +236,14 @@ enum SplitReads {
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("person", .string(), required: true),
         .init("into", .string(), required: true),
-        .init("selectors", .object([.init("identities", .array(.object([])), required: true)]), required: true),
+        .init(
+            "selectors",
+            .object([
+                .init("identities", .array(.object([])), required: true), .init("lanes", .array(.object([]))),
+                .init("since", AdminText.optionalText), .init("until", AdminText.optionalText),
+                .init("at_call", .anyOf([.integer(), .null])), .init("keys", .anyOf([.array(.string()), .null])),
+            ]), required: true),
+        .init("rows", .object([]), required: true),
         .init("at", .string(), required: true), .init("key", AdminText.optionalText, required: true),
         .init("reason", AdminText.optionalText, required: true), .init("request_id", .string(), required: true),
         .init("undone_at", AdminText.optionalText, required: true),

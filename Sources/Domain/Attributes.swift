@@ -112,6 +112,16 @@ package struct Attributes: Equatable, Sendable {
         return before - entries.count
     }
 
+    /// These attributes with those of another person. Of two writes of a name the later counts.
+    package func joined(with other: Attributes?) -> Attributes {
+        var joined = self
+        for (name, entry) in other?.entries ?? [:] {
+            if let known = entries[name], (known.at, known.call) > (entry.at, entry.call) { continue }
+            joined.entries[name] = entry
+        }
+        return joined
+    }
+
     /// Replaces the entry of a name; nil removes the entry.
     mutating func replace(_ name: String, with entry: Entry?) { entries[name] = entry }
 

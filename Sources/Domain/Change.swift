@@ -59,6 +59,8 @@ package final class JournalEntry: Sendable {
             case demoted = 9
             /// Several known users hold the device, and the call names no login identity.
             case contested = 10
+            /// The call brought something for a person that it named by id, and this identity of the device came with it.
+            case sentFrom = 11
         }
 
         package let identity: Identity

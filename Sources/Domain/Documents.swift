@@ -151,6 +151,10 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case lastSplit = 111
     /// The calls whose links an undo of a split gave back to a person.
     case restoredLinks = 112
+    /// The splits in force that gave rows to other people, of all projects.
+    case rowRoutes = 113
+    /// The identities by which later uploads for a person belong to another person.
+    case splitLanes = 114
 }
 
 /// The kind and the hash under which the store finds a document.
@@ -181,7 +185,7 @@ extension DocumentKind {
         case .attributes, .aliasesOfPerson, .appUser, .properties, .groupFolds, .groupAttributes, .groupProperties,
             .groupAccessProperties, .groupResponses, .groupAttachmentUse, .groupAppUser, .groupLinkedMembers,
             .attachmentUse, .attachmentList, .accessUser, .accessProperties, .linkedUser, .partedFrom,
-            .importedPerson, .traits, .groupTraits, .restoredLinks:
+            .importedPerson, .traits, .groupTraits, .restoredLinks, .splitLanes:
             true
         case .alias, .tombstone, .parted, .questionnaires, .questionnaire, .response, .feedback, .issueTitle, .issue,
             .errorSession, .definitions, .attachment, .attachmentUseOfProject, .content, .awaitedEvent,
@@ -191,7 +195,7 @@ extension DocumentKind {
             .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
             .storeOptions, .install, .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
             .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .importProgress, .importList,
-            .callUndone, .split, .lastSplit:
+            .callUndone, .split, .lastSplit, .rowRoutes:
             false
         }
     }

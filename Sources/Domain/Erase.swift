@@ -170,12 +170,14 @@ extension ErasePerson {
 
     /// Erases all members of the person's group. Throws `noSuchPerson` if the project has no such person. A merge says that
     /// the members are one person, so the erasure of one member without the others would leave facts of the same person. An
-    /// identity that other people also hold gets no tombstone, because later rows belong to those people.
+    /// identity that other people also hold gets no tombstone, because later rows belong to those people. Throws
+    /// `rowsNotSettled` if a split gave rows to one of the members or took rows from one: see ``SettleRows``.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Erased> {
         guard view.person(person, in: project) != nil else { throw .noSuchPerson }
         let members = view.group(of: person).members
+        guard RowRoutes(view).splits(of: members).isEmpty else { throw .rowsNotSettled }
         var changes = view.purchasesErased(of: members)
         var rows: [RowKind: Int] = [:]
         var documents = 0

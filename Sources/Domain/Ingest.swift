@@ -118,14 +118,32 @@ extension Ingest {
         guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
             reply,
-            outcome: Outcome(kind: .ingest, person: person, inputs: identified?.inputs ?? [], changes: changes))
+            outcome: Outcome(
+                kind: .ingest, person: person, inputs: inputs(of: identified, view.strategy(of: project)),
+                changes: changes))
+    }
+
+    /// The identities of the call for the journal. A split finds the rows of a device by them.
+    private func inputs(of identified: Outcome?, _ strategy: Strategy) -> [JournalEntry.Input] {
+        var inputs = identified?.inputs ?? []
+        let linked = identified?.linked ?? []
+        for device in devices
+        where !inputs.contains(where: { $0.identity.key == device.key }) && !linked.contains(device)
+            && !strategy.blockedValues.contains(device.value, device.type)
+        {
+            inputs.append(JournalEntry.Input(device, .sentFrom))
+        }
+        return inputs
     }
 
     /// The person of the upload, and the changes that finding or making the person needs.
     private func findPerson<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> (PersonID, Outcome?) {
-        if let person, let place = view.person(person, in: project) {
+        if let named = person, view.person(named, in: project) != nil {
+            // A client may still name a person from whom a split took what comes from this device.
+            let person = SplitLanes.owner(of: named, by: identities + devices, in: project, view)
+            guard let place = view.person(person, in: project) else { throw .noSuchPerson }
             if identities.isEmpty { return (person, nil) }
             let identify = Identify(.start, identities: identities)
             return (person, identify.attach(to: place, stamp, in: project, view).outcome)

@@ -35,8 +35,8 @@ package final class PastSnapshot: Snapshot {
         _ base: any Snapshot, after end: JournalSequence, in project: ProjectID,
         _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
-        let past = try PastSnapshot(base, after: end, in: project)
-        let result = try body(past)
+        let past = try PastSnapshot(base.physical, after: end, in: project)
+        let result = try body(try RoutedSnapshot.over(past))
         if let fault = past.fault { throw fault }
         return result
     }

@@ -6,7 +6,7 @@ package enum Registry {
         UndoAlias.self,
         // Calls of administrators.
         MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, SplitPerson.self, UndoSplit.self, ErasePerson.self,
-        ReleaseTombstone.self,
+        SettleRows.self, ReleaseTombstone.self,
         AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self,
         SetClientConfig.self,
         Administer.self, UndoCall.self,

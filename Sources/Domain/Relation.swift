@@ -391,7 +391,7 @@ extension JournalEntry.Input.Fate {
     /// Whether a rule kept the value from the person.
     package var isRefusal: Bool {
         switch self {
-        case .matched, .notHeld, .personFull, .demoted: false
+        case .matched, .notHeld, .personFull, .demoted, .sentFrom: false
         case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany, .contested: true
         }
     }
@@ -409,6 +409,7 @@ extension JournalEntry.Input.Fate {
         case .personFull: Full.person.rawValue
         case .demoted: "demoted"
         case .contested: "contested_device"
+        case .sentFrom: "sent_from"
         }
     }
 }

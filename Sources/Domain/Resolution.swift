@@ -58,7 +58,7 @@ struct Resolution {
         case .tooMany: overLimit |= 1 << UInt64(index)
         case .demoted: demoted |= 1 << UInt64(index)
         case .contested: contested |= 1 << UInt64(index)
-        case .matched, .heldElsewhere, .immutable, .blocked, .tooCommon, .notHeld, .personFull:
+        case .matched, .heldElsewhere, .immutable, .blocked, .tooCommon, .notHeld, .personFull, .sentFrom:
             preconditionFailure("No search leaves out an identity for this reason.")
         }
         types.remove(identities[index].type)

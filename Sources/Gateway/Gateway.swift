@@ -508,7 +508,9 @@ package final class Gateway: Sendable {
             let isTaken = readers.submit { [self] in
                 let next: Step
                 do throws(StoreFault) {
-                    next = try store.read(until: limit(), look)
+                    next = try store.read(until: limit()) { snapshot throws(StoreFault) in
+                        try look(try RoutedSnapshot.over(snapshot))
+                    }
                 } catch {
                     next = .answer(
                         progress.surface.refuse(
@@ -630,7 +632,9 @@ package final class Gateway: Sendable {
         let isTaken = readers.submit { [store] in
             let response: Response
             do throws(StoreFault) {
-                response = try store.read(until: limit(), query)
+                response = try store.read(until: limit()) { snapshot throws(StoreFault) in
+                    try query(try RoutedSnapshot.over(snapshot))
+                }
             } catch {
                 response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
             }

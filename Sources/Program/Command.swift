@@ -9,7 +9,8 @@ protocol ProgramCommand: SendableMetatype {
     /// The command's own flags besides the settings, in the form of its help.
     static var usage: String { get }
     static var valuedFlags: [String] { get }
-    /// The necessary words after the command's name, in order. A last word with … stands for one word or more.
+    /// The necessary words after the command's name, in order. A last word with … stands for one word or
+    /// more, and in brackets for any number of words.
     static var operands: [String] { get }
     /// The switch with which the command takes no words; nil for most commands.
     static var switchWithoutOperands: String? { get }

@@ -142,44 +142,56 @@ enum MergeCommand: ProgramCommand {
     }
 }
 
-/// `onym split`: splits identities off a person.
+/// `onym split`: splits identities, rows and properties off a person.
 enum SplitCommand: ProgramCommand {
     static let name = "split"
-    static let summary = "Splits identities off a person. Another person holds them, and undo ends the split."
+    static let summary = "Splits identities and rows off a person. They are another person's, and undo ends the split."
     static let usage = """
-        onym split ID IDENTITY… [--into ID] [--if-seq N] [--dry-run] [--reason TEXT] [--data DIR] [--project ID]
+        onym split ID [IDENTITY…] [--lane IDENTITY,…] [--since WHEN] [--until WHEN] [--key KEY] [--app APP]
+                   [--at-call SEQ] [--into ID] [--if-seq N] [--dry-run] [--reason TEXT] [--data DIR] [--project ID]
                    [--json]
 
-        IDENTITY is a type and a value, such as ios_idfv:TABLET. Without --into the split makes a new person.
+        IDENTITY is a type and a value, such as ios_idfv:TABLET. WHEN is a time, or seq: and the number of a call.
+        Without --into the split makes a new person. The other flags select rows and properties by the calls that
+        brought them; onym lanes shows the lanes. --at-call takes what a call and later calls brought, as if the
+        call had found a new person.
         """
-    static let operands = ["ID", "IDENTITY…"]
-    static let valuedFlags = ["into", "if-seq", "reason", "project"]
+    static let operands = ["ID", "[IDENTITY…]"]
+    static let valuedFlags = [
+        "lane", "since", "until", "key", "app", "at-call", "into", "if-seq", "reason", "project",
+    ]
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let (words, arguments) = (context.arguments.words, context.arguments)
-        var identities: [(String, String)] = []
-        for word in words.dropFirst() {
-            guard let colon = word.firstIndex(of: ":") else {
-                throw .usage("\(word) is not an identity. Write its type and its value: ios_idfv:TABLET.")
-            }
-            identities.append((String(word[..<colon]), String(word[word.index(after: colon)...])))
+        let named = try identities(words.dropFirst().map { $0 })
+        let lanes = try identities((arguments["lane"] ?? "").split(separator: ",").map(String.init))
+        var call: Int?
+        if let text = arguments["at-call"] {
+            guard let number = Int(text), number > 0 else { throw .usage("--at-call must be the number of a call.") }
+            call = number
         }
         var json = JSONWriter()
         json.object { json in
-            json.key("identities")
-            json.array { json in
-                for (type, value) in identities {
-                    json.object { json in
-                        json.key("type")
-                        json.string(type)
-                        json.key("value")
-                        json.string(value)
+            for (key, list) in [("identities", named), ("lanes", lanes)] where !list.isEmpty {
+                json.key(key)
+                json.array { json in
+                    for (type, value) in list {
+                        json.object { json in
+                            json.key("type")
+                            json.string(type)
+                            json.key("value")
+                            json.string(value)
+                        }
                     }
                 }
             }
-            for (key, value) in [("into", arguments["into"]), ("reason", arguments["reason"])] {
-                guard let value else { continue }
+            if let call {
+                json.key("at_call")
+                json.integer(call)
+            }
+            for key in ["since", "until", "key", "app", "into", "reason"] {
+                guard let value = arguments[key] else { continue }
                 json.key(key)
                 json.string(value)
             }
@@ -188,6 +200,30 @@ enum SplitCommand: ProgramCommand {
             ("dry_run", arguments.has("dry-run") ? "true" : nil), ("if_seq", arguments["if-seq"]),
         ])
         return try context.show("POST", "\(PeopleCommands.path(words[0]))/split\(query)", body: json.bytes)
+    }
+
+    private static func identities(_ words: [String]) throws(CommandFault) -> [(String, String)] {
+        var identities: [(String, String)] = []
+        for word in words {
+            guard let colon = word.firstIndex(of: ":") else {
+                throw .usage("\(word) is not an identity. Write its type and its value: ios_idfv:TABLET.")
+            }
+            identities.append((String(word[..<colon]), String(word[word.index(after: colon)...])))
+        }
+        return identities
+    }
+}
+
+/// `onym lanes`: shows the identities by which rows of a person came.
+enum LanesCommand: ProgramCommand {
+    static let name = "lanes"
+    static let summary = "Lists the identities by which rows of a person came: what a split can name."
+    static let usage = "onym lanes ID [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "\(PeopleCommands.path(context.arguments.words[0]))/lanes")
     }
 }
 

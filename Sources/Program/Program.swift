@@ -24,7 +24,7 @@ package enum Program {
             [
                 FindCommand.self, PersonCommand.self, IdentitiesCommand.self, SharedCommand.self, MergesCommand.self,
                 ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
-                SplitCommand.self, SplitsCommand.self,
+                SplitCommand.self, SplitsCommand.self, LanesCommand.self,
                 CallCommand.self, UndoCommand.self, AccessCommand.self, TransferCommand.self, EraseCommand.self,
             ]
         ),
@@ -153,11 +153,12 @@ package enum Program {
             // A last operand with … stands for one word or more.
             let takesNone = command.switchWithoutOperands.map(arguments.has) ?? false
             let operands = takesNone ? [] : command.operands
-            let isOpen = operands.last?.hasSuffix("…") ?? false
+            let isOpen = operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false
+            let neededCount = operands.count { !$0.hasPrefix("[") }
             if arguments.words.count > operands.count, !isOpen {
                 throw UsageFault("\"\(arguments.words[operands.count])\" is one word too many.")
             }
-            if arguments.words.count < operands.count {
+            if arguments.words.count < neededCount {
                 throw UsageFault("\(operands[arguments.words.count]) is missing.")
             }
             return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))

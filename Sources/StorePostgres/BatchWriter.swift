@@ -69,7 +69,12 @@ struct BatchWriter {
                 state.links -= 1
             case .rowAdded(let person, let row): add(row, of: person, in: entry.project, call)
             case .rowSuperseded(let person, let kind, let row):
-                tables.supersededRows.add(row.rawValue, call)
+                // Another person has the content of a settled row, or an erasure takes it.
+                if entry.kind == .settleRows {
+                    tables.settledRows.add(row.rawValue, call)
+                } else {
+                    tables.supersededRows.add(row.rawValue, call)
+                }
                 let chain = Chain(person: person, kind: kind)
                 guard let before = heads[chain] ?? workspace.index.head(of: person, kind) else {
                     preconditionFailure("A superseded row of no chain.")
@@ -224,12 +229,13 @@ private struct Tables {
     var endedLinks = Ends("UPDATE links SET ended_by = ended.call", "links.id = ended.id")
     var endedMerges = Ends("UPDATE merges SET ended_by = ended.call", "merges.id = ended.id")
     var supersededRows = Ends("UPDATE rows SET superseded_by = ended.call", "rows.id = ended.id")
+    var settledRows = Ends("UPDATE rows SET superseded_by = ended.call, body = ''", "rows.id = ended.id")
     var erased = Ends("UPDATE people SET erased_by = ended.call", "people.id = ended.id")
 
     func send(to connection: Connection) {
         for table in [people, links, merges, rows, counts, documents, journal, callPeople, callGroups, callActs] {
             table.send(to: connection)
         }
-        for ends in [endedLinks, endedMerges, supersededRows, erased] { ends.send(to: connection) }
+        for ends in [endedLinks, endedMerges, supersededRows, settledRows, erased] { ends.send(to: connection) }
     }
 }

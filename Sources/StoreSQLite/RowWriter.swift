@@ -55,6 +55,7 @@ final class RowWriter {
     private let emptyRow: Statement
     private let deleteRow: Statement
     private let supersede: Statement
+    private let emptySuperseded: Statement
     private let deleteDocument: Statement
     private let rowsFolded: Statement
     private let erase: Statement
@@ -105,6 +106,7 @@ final class RowWriter {
             "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
         deleteRow = try connection.prepare("DELETE FROM rows WHERE id = ?")
         supersede = try connection.prepare("UPDATE rows SET superseded_by = ? WHERE id = ?")
+        emptySuperseded = try connection.prepare("UPDATE rows SET body = x'' WHERE id = ?")
         deleteDocument = try connection.prepare("DELETE FROM documents WHERE id = ?")
         rowsFolded = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -175,7 +177,7 @@ final class RowWriter {
         var mergeRows: [(merge: Merge, madeBy: Int64)] = []
         var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
         var addedRows: [AddedRow] = []
-        var supersededRows: [(row: RowNumber, call: Int64)] = []
+        var supersededRows: [(row: RowNumber, call: Int64, isEmptied: Bool)] = []
         var putDocuments: [PutDocument] = []
         var personRows: [PersonRow] = []
         var linkRows: [LinkRow] = []
@@ -194,7 +196,9 @@ final class RowWriter {
                     linkRows.append((link, person, identity, sequence))
                 case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
                 case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
-                case .rowSuperseded(_, _, let row): supersededRows.append((row, sequence))
+                case .rowSuperseded(_, _, let row):
+                    // Another person has the content of a settled row, or an erasure takes it.
+                    supersededRows.append((row, sequence, entry.kind == .settleRows))
                 case .merged(let merge): mergeRows.append((merge, sequence))
                 case .personErased(let person): erasures.append((person, sequence))
                 case .mergeUndone(let merge): mergeEndRows.append((merge.id, sequence))
@@ -238,10 +242,14 @@ final class RowWriter {
             row.bind(column + 2, end.endedBy)
         }
         try write(addedRows, after: numbers.row, head: head)
-        for (row, call) in supersededRows {
+        for (row, call, isEmptied) in supersededRows {
             supersede.bind(1, call)
             supersede.bind(2, row.rawValue)
             try supersede.run()
+            if isEmptied {
+                emptySuperseded.bind(1, row.rawValue)
+                try emptySuperseded.run()
+            }
         }
         try write(putDocuments, after: numbers.document, documentNumber)
         for (person, call) in erasures {

@@ -331,6 +331,7 @@ private final class ActWorld {
         let detached = try #require(try undoable(fixture.store.counts.lastSequence))
         _ = try play(UndoCall(detached.plan, reason: "a mistake"))
         _ = try play(ReleaseDevice(identity(.iosIDFV, "2"), reason: nil))
+        _ = try play(SettleRows([], ends: [split.id], stored: [:]))
         let third = try person(Identify(identities: [identity(.email, "gone@example.com")]))
         let erased = try #require(try play(ErasePerson(third)).as(Erased.self))
         _ = try play(ReleaseTombstone(try #require(erased.tombstones.first).hash))

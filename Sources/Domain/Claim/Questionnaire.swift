@@ -232,7 +232,7 @@ struct QuestionnaireList {
 
 extension PersonID {
     /// The person of documents that belong to a project.
-    static let nobody = PersonID(rawValue: 0)
+    package static let nobody = PersonID(rawValue: 0)
 }
 
 extension Questionnaire {

@@ -217,7 +217,8 @@ package final class StrategyDryRun {
             identities.append(identity)
         }
         for case .linked(let person, let type, let value) in call.facts where person == call.person { add(type, value) }
-        for input in call.inputs { add(input.type, input.value) }
+        // The device of an upload found nobody.
+        for input in call.inputs where input.fate != .sentFrom { add(input.type, input.value) }
         return identities.sorted { $0.type.rawValue < $1.type.rawValue }
     }
 

@@ -17,7 +17,7 @@ package struct DeleteUser: Act {
     package var byteCount: Int { 512 }
 
     /// Erases the user's group. Throws `otherUser` if the install of the call belongs to another user, `installDeactivated`,
-    /// and `userNotFound` if the person is no user. A deactivated install may be on a device that another human now has, so
+    /// `rowsNotSettled`, and `userNotFound` if the person is no user. A deactivated install may be on a device that another human now has, so
     /// it must not delete the user.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
@@ -33,6 +33,7 @@ package struct DeleteUser: Act {
             let erasure = try ErasePerson(person).decide(stamp, in: project, view)
             return Decision(.deleted, outcome: erasure.outcome)
         } catch {
+            if error == .rowsNotSettled { throw error }
             throw .userNotFound
         }
     }

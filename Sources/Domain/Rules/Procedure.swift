@@ -724,7 +724,7 @@ extension Identify {
             switch lookUp.reasonSetAside(index) {
             case nil, .demoted: break
             case .blocked, .tooCommon, .tooMany, .contested, .matched, .heldElsewhere, .immutable, .notHeld,
-                .personFull:
+                .personFull, .sentFrom:
                 return nil
             }
             guard strategy.unique.contains(identity.type), view.holderCount(of: identity.key) > 0 else { return nil }

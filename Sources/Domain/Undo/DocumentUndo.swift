@@ -26,7 +26,7 @@ package struct DocumentUndo: Equatable, Sendable {
     }
 
     /// The change of an undo.
-    enum Result: Equatable {
+    package enum Result: Equatable {
         /// The document is already as if the call had never been made.
         case none
         case change([UInt8])
@@ -67,7 +67,7 @@ extension DocumentUndo {
     /// - Parameters:
     ///   - current: the present content; nil for a document that does not exist.
     ///   - moment: the moment of the undo.
-    func undone(_ current: [UInt8]?, at moment: Instant) -> Result {
+    package func undone(_ current: [UInt8]?, at moment: Instant) -> Result {
         let result: Result =
             switch key.kind.undoTreatment {
             case .stays: .none

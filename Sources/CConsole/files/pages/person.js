@@ -7,6 +7,7 @@ import { empty, facts, failure, filled, long, paged, table } from "../list.js";
 import { receive } from "../feed.js";
 import { label } from "./find.js";
 import { personLink } from "./changes.js";
+import { split, splits, takeBack } from "./splitting.js";
 
 const tabs = [["overview", "Overview"], ["timeline", "Time line"], ["graph", "Graph"], ["purchases", "Purchases"], ["properties", "Properties"], ["journal", "Journal"]];
 
@@ -14,29 +15,47 @@ export default async function person(place, { parts, query, heading, leave, agai
   const [name] = parts;
   if (!name) { heading("People"); show(place, empty("The address names no person.")); return; }
   heading("Person ", shown(name, "id"));
-  const profile = await get(path`/people/${name}`);
+  const at = query.get("at") || null;
+  const profile = { ...await get(path`/people/${name}`, { at }), at };
   heading(shown(label(profile)));
   const tab = tabs.some(([key]) => key === query.get("tab")) ? query.get("tab") : "overview";
   const base = `#/person/${encodeURIComponent(name)}`;
+  const address = (tab, at) => {
+    const parts = [tab === "overview" ? null : `tab=${tab}`, at ? `at=${encodeURIComponent(at)}` : null].filter(Boolean);
+    return parts.length ? `${base}?${parts.join("&")}` : base;
+  };
   const stale = h("div");
   const body = h("div");
   show(place,
     h("p", {}, id(profile.root), profile.root === profile.id ? null : [" · asked as ", shown(profile.id, "id")],
       ` · ${counted(profile.members_count, "member")} · since `, moment(profile.first_seen), " · last seen ", moment(profile.last_seen)),
-    actions(profile, again), stale,
+    at ? h("p", { class: "look", role: "status" }, "This was so as of ", shown(at), ". Nothing can be changed here. ", h("a", { href: address(tab) }, "Show it as it is now")) : actions(profile, again),
+    moments(at, (wanted) => { location.hash = address(tab, wanted); }), stale,
     h("nav", { class: "tabs", "aria-label": "Parts of this page" }, tabs.map(([key, text]) =>
-      h("a", { href: key === "overview" ? base : `${base}?tab=${key}`, "aria-current": key === tab ? "page" : null }, text))),
+      h("a", { href: address(key, at), "aria-current": key === tab ? "page" : null }, text))),
     body);
-  leave(receive(async (changes) => {
+  if (!at) leave(receive(async (changes) => {
     const people = new Set(profile.members);
     if (!changes.some((change) => people.has(change.person) || people.has(change.root))) return;
     // The feed may tell what the page shows already. Nobody asked for this call, so it does not keep the session alive.
     const fresh = await get(path`/people/${name}`, {}, { isUse: false }).catch(() => null);
-    if (JSON.stringify(fresh) === JSON.stringify(profile)) return;
+    if (JSON.stringify({ ...fresh, at }) === JSON.stringify(profile)) return;
     show(stale, h("p", { class: "failure" }, "This person changed just now. ", h("button", { type: "button", onclick: again }, "Show the person anew")));
   }));
   const parts_ = { overview, timeline, graph, purchases, properties, journal };
   await parts_[tab](body, profile, { leave, again });
+}
+
+/** The field of the moment for which the page shows the person. */
+function moments(at, go) {
+  const field = h("input", { id: "as-of", value: at ?? "", placeholder: "2026-11-21T09:00:00Z or seq:4711", spellcheck: "false" });
+  return h("form", { class: "filters", onsubmit: (event) => {
+    event.preventDefault();
+    const text = field.value.trim();
+    const time = text === "" || text.startsWith("seq:") ? null : new Date(text);
+    if (time && Number.isNaN(time.getTime())) { tell("Write a time like 2026-11-21T09:00:00Z, or seq: and the number of a call."); return; }
+    go(time ? time.toISOString() : text);
+  } }, h("label", { for: "as-of" }, "As of", h("br"), field), h("button", { type: "submit" }, "Show"));
 }
 
 // MARK: - Overview
@@ -47,10 +66,11 @@ function overview(place, profile, { again }) {
       long("Merges", [
         ["Merge", (merge) => shown(merge.id, "id")], ["From", (merge) => shown(merge.from, "id")], ["Into", (merge) => shown(merge.into, "id")],
         ["Rule", (merge) => shown(merge.rule)], ["Since", (merge) => moment(merge.at)],
-        ["Do", (merge) => may.act ? h("button", { type: "button", onclick: () => undoMerge(merge, again) }, "Undo…") : null],
+        ["Do", (merge) => may.act && !profile.at ? h("button", { type: "button", onclick: () => undoMerge(merge, again) }, "Undo…") : null],
       ], profile.merges, null, { hidden: true, step: 20 })] : null,
     h("h2", {}, `Identities (${profile.identities_count})`), identities(profile, again),
-    filled(2, async (signal) => {
+    profile.at ? null : splits(profile, again),
+    profile.at ? null : filled(2, async (signal) => {
       const { shared: all } = await get(path`/people/${profile.root}/shared`, {}, { signal });
       return all.length ? [h("h2", {}, `Shared with others (${all.length})`), long("Identities that other people hold too", [
         ["Value", (one) => shown(one.value)], ["Type", (one) => shown(one.type)], ["People", (one) => String(one.count)],
@@ -88,7 +108,7 @@ function identities(profile, again) {
       ["Do", (identity) => [
         h("a", { href: explainAddress(`${identity.type}:${identity.value}`, profile.root) }, "why"), " ",
         h("button", { class: "plain", type: "button", "aria-label": `Who else has ${identity.type} ${plain(identity.value)}`, onclick: () => shared(identity) }, "who else"), " ",
-        may.act ? h("button", { class: "plain", type: "button", "aria-label": `Remove ${identity.type} ${plain(identity.value)}`, onclick: () => detach(profile, identity, again) }, "remove…") : null,
+        may.act && !profile.at ? h("button", { class: "plain", type: "button", "aria-label": `Remove ${identity.type} ${plain(identity.value)}`, onclick: () => detach(profile, identity, again) }, "remove…") : null,
       ]],
     ], wanted, empty("No identity is like this."), { hidden: true, step: 50 }));
   }
@@ -144,7 +164,7 @@ async function timeline(place, profile) {
     const picture = h("div", { class: "picture" });
     const all = [];
     const rows = paged("Rows, the newest first", rowColumns(profile), async (cursor, signal) => {
-      const page = await get(path`/people/${profile.root}/timeline`, { ...filters, limit: 100, cursor }, { signal });
+      const page = await get(path`/people/${profile.root}/timeline`, { ...filters, at: profile.at, limit: 100, cursor }, { signal });
       all.push(...page.rows);
       draw(picture, tracks(profile.members, all, profile.merges, 960));
       return { rows: page.rows, next: page.next_cursor };
@@ -177,8 +197,8 @@ async function graph(place, profile, { leave, again }) {
   const stop = new AbortController();
   leave(() => stop.abort());
   show(place, filled(12, async (signal) => {
-    const answer = await get(path`/people/${profile.root}/graph`, {}, { signal });
-    return drawGraph(answer, { signal: stop.signal, again, undo: may.act ? (edge) => {
+    const answer = await get(path`/people/${profile.root}/graph`, { at: profile.at }, { signal });
+    return drawGraph(answer, { signal: stop.signal, again, undo: may.act && !profile.at ? (edge) => {
       const merge = profile.merges.find((merge) => merge.from === edge.from && merge.into === edge.to && merge.at === edge.at);
       return merge ? () => undoMerge(merge, again) : null;
     } : () => null });
@@ -203,13 +223,16 @@ function properties(place, profile) {
     ], Object.entries(all), empty("No property is set."), { hidden: true })]));
 }
 
-function journal(place, profile) {
+function journal(place, profile, { again }) {
   show(place, paged("Calls that changed this person, the last first", [
-    ["Call", (call) => h("button", { class: "plain", type: "button", onclick: () => open(`Call ${call.seq}`, json(call)) }, String(call.seq))],
+    ["Call", (call) => h("button", { class: "plain", type: "button", onclick: () => {
+      const close = open(`Call ${call.seq}`, json(call), may.act && !profile.at && !call.refused
+        ? [h("button", { type: "button", class: "act", onclick: () => { close(); takeBack(call, again); } }, "Take back…")] : []);
+    } }, String(call.seq))],
     ["When", (call) => moment(call.at)], ["What", (call) => shown(call.kind)], ["Refused", (call) => call.refused ? h("code", {}, shown(call.refused)) : "no"],
     ["Reason", (call) => shown(call.reason)], ["Key", (call) => shown(call.key)], ["Request", (call) => h("code", {}, shown(call.request_id))],
   ], async (cursor, signal) => {
-    const page = await get(path`/people/${profile.root}/journal`, { limit: 100, cursor }, { signal });
+    const page = await get(path`/people/${profile.root}/journal`, { at: profile.at, limit: 100, cursor }, { signal });
     return { rows: page.calls, next: page.next_cursor };
   }, empty("No call changed this person.")));
 }
@@ -219,7 +242,7 @@ function journal(place, profile) {
 function actions(profile, again) {
   if (!may.act) return null;
   const button = (text, act) => h("button", { type: "button", onclick: act }, text);
-  return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Why one with…", () => ask(profile)),
+  return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Split…", () => split(profile, again)), button("Why one with…", () => ask(profile)),
     button("Export", () => exportAll(profile)), may.administer ? button("Erase…", () => erase(profile)) : null);
 }
 

@@ -77,9 +77,11 @@ class Server:
             raise RuntimeError(f"identify: {status} {answer}")
         return answer["mpid"]
 
-    def event(self, mpid, name, **attributes):
+    def event(self, mpid, name, device=None, **attributes):
         body = {"events": [{"event_type": "custom_event", "data": {"event_name": name, "custom_event_type": "other", "custom_attributes": attributes}}],
                 "user_attributes": attributes, "mpid": mpid, "environment": "development"}
+        if device:
+            body["device_info"] = {"ios_idfv": device}
         import base64
         token = base64.b64encode(f"{self.keys['idsync']['key']}:{self.keys['idsync']['secret']}".encode()).decode()
         status, answer = self.call("POST", "/v2/events", body, {"Authorization": f"Basic {token}"})

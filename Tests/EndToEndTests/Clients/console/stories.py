@@ -223,6 +223,65 @@ def a_merge_and_its_undo(scene):
 
 
 @story
+def a_shared_tablet_is_split(scene):
+    """Bob's tablet became Ada's when she logged in on it. His events leave her with the tablet, and come back."""
+    ada = scene.server.identify(ios_idfv="TABLET")
+    scene.server.event(ada, "bob reads", device="TABLET", plan="free")
+    assert scene.server.identify(customerid="ada", ios_idfv="TABLET") == ada
+    scene.server.event(ada, "ada pays", device="PHONE", plan="pro")
+    before = scene.server.admin("GET", f"/onym/v1/people/{ada}")[1]
+    tab = scene.tab().sign_in(to=f"#/person/{ada}")
+    tab.page.get_by_role("button", name="Split…").click()
+    dialog = tab.page.get_by_role("dialog")
+    expect(dialog.get_by_text("Name what belongs to the other person.")).to_be_visible()
+    dialog.get_by_label("Identities to give away").fill("ios_idfv:TABLET")
+    dialog.get_by_label("Rows and properties that came by").fill("ios_idfv:TABLET")
+    dialog.get_by_text("A new person").wait_for()
+    expect(dialog.get_by_text("free")).to_be_visible()
+    check_page(tab, "split")
+    tab.picture(scene.pictures, "split")
+    confirm(tab, "Split", "Bob's tablet")
+    tab.page.get_by_role("heading", name="Splits").wait_for()
+    tab.settle()
+    made = scene.server.admin("GET", "/onym/v1/splits")[1]["splits"][0]
+    assert made["reason"] == "Bob's tablet" and made["rows"]["event"] == 1, made
+    counts = [scene.server.admin("GET", f"/onym/v1/people/{one}")[1]["counts"]["event"] for one in (ada, made["into"])]
+    assert counts == [1, 1], counts
+    check_page(tab, "split person")
+    check_widths(tab, "split person")
+    # As of the moment before the split everything is with Ada, and nothing can be changed.
+    tab.page.get_by_label("As of").fill("seq:4")
+    tab.page.get_by_role("button", name="Show", exact=True).click()
+    tab.page.get_by_text("This was so as of").wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("rowheader", name="TABLET")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Split…")).to_have_count(0)
+    check_page(tab, "as of")
+    tab.page.get_by_role("link", name="Show it as it is now").click()
+    tab.page.get_by_role("button", name="Undo…").click()
+    dialog.get_by_text("What goes").wait_for()
+    confirm(tab, "Undo the split", "it is hers")
+    tab.page.get_by_text("undone").first.wait_for()
+    after = scene.server.admin("GET", f"/onym/v1/people/{ada}")[1]
+    assert (after["counts"], after["identities"], after["properties"]) == (before["counts"], before["identities"], before["properties"]), after
+
+
+@story
+def a_call_is_taken_back(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}?tab=journal")
+    first = scene.server.admin("GET", f"/onym/v1/people/{scene.customer}/journal")[1]["calls"][-1]
+    tab.page.get_by_role("button", name=str(first["seq"]), exact=True).click()
+    tab.page.get_by_role("button", name="Take back…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_text("customerid:ada").wait_for()
+    check_page(tab, "take back")
+    confirm(tab, "Take back", "a test")
+    tab.page.get_by_role("cell", name="undo_call").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["identities"] == []
+
+
+@story
 def a_merge_that_cannot_be(scene):
     scene.ada()
     tab = scene.tab()

@@ -24,6 +24,10 @@ package struct Split: Equatable, Sendable {
     package let parts: [Part]
     /// The split of the same project before this split.
     package let previous: SplitID?
+    /// The rows that the split gave to the other person; nil if it gave none.
+    package private(set) var rows: SplitRows?
+    /// The conditions on the rows, without the lanes, whose values the journal has; nil for a split of identities alone.
+    package private(set) var selector: SplitSelector?
     package internal(set) var isUndone = false
 }
 
@@ -57,16 +61,44 @@ package struct SplitPerson: Act {
         }
     }
 
+    /// The rows and properties to split off, as a reader found them.
+    package struct Content: Sendable {
+        package let rows: SplitRows?
+        /// The numbers of the person's rows when the reader found them, with rows that other splits gave away.
+        package let stored: [RowKind: Int]
+        package let properties: [Properties]
+        /// The conditions on the rows; nil for a split of identities alone.
+        package let selector: SplitSelector?
+
+        /// The identities by which later uploads belong to the other person.
+        var lanes: [Identity] { selector.map { $0.isOpen ? $0.lanes : [] } ?? [] }
+        /// Whether the split takes more than identities.
+        package var isEmpty: Bool { rows == nil && properties.isEmpty && lanes.isEmpty }
+
+        package static let none = Content(rows: nil, stored: [:], properties: [], selector: nil)
+    }
+
+    /// The properties of one dialect, as both sides of a split wrote them.
+    package struct Properties: Equatable, Sendable {
+        package let kind: DocumentKind
+        /// The person's document when the reader read it.
+        package let before: [UInt8]
+        package let kept: Attributes
+        package let given: Attributes
+    }
+
     package let person: PersonID
     package let parts: [Part]
+    package let content: Content
     /// The person that gets the identities; nil for a new person.
     package let into: PersonID?
     /// The reason, in the caller's words.
     package let reason: String?
 
-    package init(_ person: PersonID, parts: [Part], into: PersonID?, reason: String?) {
+    package init(_ person: PersonID, parts: [Part], _ content: Content = .none, into: PersonID?, reason: String?) {
         self.person = person
         self.parts = parts
+        self.content = content
         self.into = into
         self.reason = reason
     }
@@ -80,13 +112,20 @@ extension SplitPerson {
     // The decision reads single people, except for limits. A merge can only make these smaller.
     package static var readsMerges: Bool { false }
     package var subjects: Subjects {
-        Subjects(mentions: parts.map(\.identity.key), about: person, people: into.map { [$0] } ?? [])
+        Subjects(
+            mentions: parts.map(\.identity.key) + (content.selector?.lanes ?? []).map(\.key), about: person,
+            people: into.map { [$0] } ?? [])
     }
-    package var byteCount: Int { parts.reduce(256) { $0 + 64 + $1.identity.value.utf8.count } }
+    package var byteCount: Int {
+        parts.reduce(256 + 4 * (content.rows?.ranges.count ?? 0)) { $0 + 64 + $1.identity.value.utf8.count }
+            + content.properties.reduce(0) { $0 + $1.before.count }
+    }
 
-    /// Ends the person's links and begins links of the other person. Throws `noSuchPerson`, `oneAlready` for a split into the
+    /// Ends the person's links and begins links of the other person, and gives rows and properties to the other person. Throws
+    /// `noSuchPerson`, `oneAlready` for a split into the
     /// same person, `immutableIdentity` for identities that a dialect manages itself, `noSuchIdentity` if the person does not
-    /// hold an identity, `tooManyIdentities`, and `full` if the other person has no room. No rule of clients forbids a split,
+    /// hold an identity, `tooManyIdentities`, `full` if the other person has no room, and `changedMeanwhile` if the person got
+    /// rows or properties after the reader looked. No rule of clients forbids a split,
     /// because the administrator knows more than the server.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
@@ -121,7 +160,17 @@ extension SplitPerson {
                 Split.Part(type: identity.type, key: identity.key, linkedBy: part.linkedBy, wasHeld: wasHeld))
             changes += view.changes(ofDeviceUser: identity.key, from: person, to: holder)
         }
-        guard !taken.isEmpty else { throw .nothingToSplit }
+        guard !taken.isEmpty || !content.isEmpty else { throw .nothingToSplit }
+        for (kind, count) in content.stored where view.rowCount(of: person, kind) != count { throw .changedMeanwhile }
+        for properties in content.properties {
+            let own = DocumentKey(properties.kind, of: person)
+            guard view.document(own) ?? [] == properties.before else { throw .changedMeanwhile }
+            let theirs = DocumentKey(properties.kind, of: holder)
+            let known = into == nil ? nil : view.document(theirs).flatMap(Attributes.init(packed:))
+            let kept = properties.kept.entries.isEmpty ? [] : properties.kept.packed
+            changes.append(.documentPut(own, person, kept))
+            changes.append(.documentPut(theirs, holder, properties.given.joined(with: known).packed))
+        }
         // A rule that merges people must not merge these two.
         let keepsApart =
             (strategy.guards.joinsSameUserIDs || strategy.rules.mergeOnMatch != .never)
@@ -131,9 +180,24 @@ extension SplitPerson {
         let split = Split(
             id: SplitID(rawValue: stamp.person.rawValue), project: project, person: person, into: holder,
             makesPerson: into == nil, keepsApart: keepsApart, parts: taken,
-            previous: view.document(last).flatMap(Split.lastID))
+            previous: view.document(last).flatMap(Split.lastID), rows: content.rows,
+            selector: content.selector?.withoutLanes)
         changes += [split.put, .documentPut(last, PersonID(rawValue: 0), split.packedID)]
-        return Decision(split, outcome: Outcome(kind: .split, person: person, changes: changes, note: reason))
+        if let rows = content.rows {
+            var routes = RowRoutes(view)
+            routes.add(split, rows)
+            changes.append(routes.put)
+        }
+        if content.selector?.isOpen == true {
+            var lanes = SplitLanes(of: person, view)
+            lanes.add(content.lanes.map(\.key) + taken.map(\.key), of: split)
+            if !lanes.isEmpty { changes.append(lanes.put) }
+        }
+        return Decision(
+            split,
+            outcome: Outcome(
+                kind: .split, person: person, inputs: (content.selector?.lanes ?? []).map { .init($0, .sentFrom) },
+                changes: changes, note: reason))
     }
 }
 
@@ -145,14 +209,20 @@ package struct UndoSplit: Act {
     package let into: PersonID
     /// The identities of the split, with their values.
     package let identities: [Identity]
+    /// The properties of both people, before the split and after it.
+    package let properties: [DocumentUndo]
     /// The reason, in the caller's words.
     package let reason: String?
 
-    package init(_ split: SplitID, of person: PersonID, into: PersonID, identities: [Identity], reason: String?) {
+    package init(
+        _ split: SplitID, of person: PersonID, into: PersonID, identities: [Identity], properties: [DocumentUndo] = [],
+        reason: String?
+    ) {
         self.split = split
         self.person = person
         self.into = into
         self.identities = identities
+        self.properties = properties
         self.reason = reason
     }
 }
@@ -166,7 +236,8 @@ extension UndoSplit {
     package var byteCount: Int { identities.reduce(256) { $0 + 64 + $1.value.utf8.count } }
 
     /// Gives the identities back. Throws `noSuchSplit` if no such split is in force, `noSuchPerson` if one of the two people is
-    /// erased, `splitBuiltUpon` if a later call moved an identity on, and `full` if the person has no room.
+    /// erased, `splitBuiltUpon` if a later call moved an identity on, `splitRowsBuiltUpon` if a later split of the other person is
+    /// in force, and `full` if the person has no room.
     ///
     /// Without the split, the rows that came to a person that the split made had come to the first person. So the undo also
     /// merges the two, if the person that the split made has rows or properties and holds nothing else.
@@ -199,9 +270,36 @@ extension UndoSplit {
         }
         if made.keepsApart { changes += SameUserID.unpart(person, into, view) }
         changes.append(RestoredLinks(of: person, view).adding(back, at: stamp.journalledAt).put)
+        var emptied: Set<DocumentKind> = []
+        for document in properties {
+            guard case .change(let bytes) = document.undone(view.document(document.key), at: stamp.journalledAt) else {
+                continue
+            }
+            changes.append(.documentPut(document.key, document.person, bytes))
+            if document.person == into, bytes.isEmpty { emptied.insert(document.key.kind) }
+        }
+        if let rows = made.rows {
+            var routes = RowRoutes(view)
+            let above = routes.routes.drop { $0.split != split }.dropFirst().filter { $0.person == into }
+            for route in above {
+                guard let later = view.document(route.split.documentKey).flatMap(Split.init(packed:))?.rows else {
+                    continue
+                }
+                if rows.overlaps(later) { throw .splitRowsBuiltUpon(route.split) }
+            }
+            routes.remove(split)
+            changes.append(routes.put)
+        }
+        var lanes = SplitLanes(of: person, view)
+        if !lanes.isEmpty {
+            lanes.remove(split)
+            changes.append(lanes.put)
+        }
         made.isUndone = true
         changes.append(made.put)
-        if made.makesPerson, held.count == made.parts.count, view.hasContent(into), !view.areOne(person, into) {
+        if made.makesPerson, held.count == made.parts.count, view.hasContent(into, without: emptied),
+            !view.areOne(person, into)
+        {
             if view.isFull(joining: view.group(of: into), view.group(of: person), strategy.guards.bounds) {
                 throw .full(.group, about: person)
             }
@@ -237,15 +335,19 @@ extension DecisionFacts {
     }
 
     /// Whether reads show rows or properties of a person.
-    fileprivate func hasContent(_ person: PersonID) -> Bool {
+    fileprivate func hasContent(_ person: PersonID, without emptied: Set<DocumentKind>) -> Bool {
         if RowKind.allCases.contains(where: { rowCount(of: person, $0) > 0 }) { return true }
-        return DocumentKind.allCases.contains { $0.isContent && document(DocumentKey($0, of: person)) != nil }
+        return DocumentKind.allCases.contains {
+            $0.isContent && !emptied.contains($0) && document(DocumentKey($0, of: person)) != nil
+        }
     }
 }
 
 extension DocumentKind {
     /// Whether such a document of a person says what the person did, and not only who the person is.
-    fileprivate var isContent: Bool { isOfPerson && self != .partedFrom && self != .restoredLinks }
+    fileprivate var isContent: Bool {
+        isOfPerson && self != .partedFrom && self != .restoredLinks && self != .splitLanes
+    }
 }
 
 // MARK: - Documents
@@ -277,7 +379,10 @@ extension Split {
         packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
         packer.add(person)
         packer.add(into)
-        packer.add(UInt8((makesPerson ? 1 : 0) | (keepsApart ? 2 : 0) | (isUndone ? 4 : 0) | (previous == nil ? 0 : 8)))
+        packer.add(
+            UInt8(
+                (makesPerson ? 1 : 0) | (keepsApart ? 2 : 0) | (isUndone ? 4 : 0) | (previous == nil ? 0 : 8)
+                    | (rows == nil ? 0 : 16) | (selector == nil ? 0 : 32)))
         if let previous { packer.add(UInt64(bitPattern: previous.rawValue)) }
         packer.add(UInt64(parts.count))
         for part in parts {
@@ -285,6 +390,8 @@ extension Split {
             packer.add(UInt64(bitPattern: part.linkedBy.rawValue))
             packer.add(UInt8(part.wasHeld ? 1 : 0))
         }
+        rows?.pack(into: &packer)
+        selector?.pack(into: &packer)
     }
 
     package init?(packed: [UInt8]) {
@@ -295,7 +402,7 @@ extension Split {
 
     init?(unpacking unpacker: inout Unpacker) {
         guard let id = unpacker.number(), let project = unpacker.integer(), let person = unpacker.person(),
-            let into = unpacker.person(), let flags = unpacker.byte(), flags < 16
+            let into = unpacker.person(), let flags = unpacker.byte(), flags < 64
         else { return nil }
         var previous: SplitID?
         if flags & 8 != 0 {
@@ -312,10 +419,20 @@ extension Split {
                     type: identity.type, key: identity.key, linkedBy: JournalSequence(rawValue: linkedBy),
                     wasHeld: wasHeld))
         }
+        var rows: SplitRows?
+        if flags & 16 != 0 {
+            rows = SplitRows(unpacking: &unpacker)
+            if rows == nil { return nil }
+        }
+        var selector: SplitSelector?
+        if flags & 32 != 0 {
+            selector = SplitSelector(unpacking: &unpacker)
+            if selector == nil { return nil }
+        }
         self.init(
             id: SplitID(rawValue: id), project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
             person: person, into: into, makesPerson: flags & 1 != 0, keepsApart: flags & 2 != 0, parts: parts,
-            previous: previous, isUndone: flags & 4 != 0)
+            previous: previous, rows: rows, selector: selector, isUndone: flags & 4 != 0)
     }
 }
 
@@ -437,11 +554,39 @@ extension Snapshot {
     package func isJoined(byUndoOf split: Split) throws(StoreFault) -> Bool {
         guard split.makesPerson, !areOne(split.person, split.into) else { return false }
         guard try identities(of: split.into).count == split.parts.count else { return false }
-        if person(split.into, in: split.project)?.counts.contains(where: { $0.value > 0 }) == true { return true }
-        for kind in DocumentKind.allCases where kind.isContent {
+        if physical.person(split.into, in: split.project)?.counts.contains(where: { $0.value > 0 }) == true {
+            return true
+        }
+        var emptied: Set<DocumentKind> = []
+        for document in try properties(of: split) where document.person == split.into {
+            if case .change([]) = document.undone(try self.document(document.key), at: Instant(milliseconds: 0)) {
+                emptied.insert(document.key.kind)
+            }
+        }
+        for kind in DocumentKind.allCases where kind.isContent && !emptied.contains(kind) {
             if try document(DocumentKey(kind, of: split.into)) != nil { return true }
         }
         return false
+    }
+
+    /// Whether a split in force gave rows away that are not settled (``SettleRows``).
+    package func isInForce(_ split: Split) throws(StoreFault) -> Bool {
+        RowRoutes(packed: try document(RowRoutes.key)).routes.contains { $0.split == split.id }
+    }
+
+    /// The properties of both people of a split, before the split and after it.
+    package func properties(of split: Split) throws(StoreFault) -> [DocumentUndo] {
+        guard let made = try versions(of: split.id.documentKey, since: .zero).last?.madeBy else { return [] }
+        var properties: [DocumentUndo] = []
+        for written in try documents(writtenBy: made) where SplitPlan.properties.contains(written.version.key.kind) {
+            let versions = try versions(of: written.version.key, since: made)
+            guard let place = versions.firstIndex(where: { $0.madeBy == made }) else { continue }
+            let before = place + 1 < versions.count ? try content(of: versions[place + 1]) : nil
+            properties.append(
+                DocumentUndo(
+                    written.version.key, written.person, before: before, after: try content(of: versions[place])))
+        }
+        return properties
     }
 
     /// The split with an id; nil if the project has none with this id.
@@ -519,6 +664,14 @@ extension Refusal {
             .conflict, "built_upon",
             "A later call took \(type.name) from the person that the split gave it to. Move it back first.")
     }
+
+    /// A later split took rows of the split from the person that got them.
+    package static func splitRowsBuiltUpon(_ split: SplitID) -> Refusal {
+        Refusal(.conflict, "built_upon", "The split \(split.text) took rows of this split. Undo it first.")
+    }
+    package static let tooFineSplit = Refusal(
+        .unprocessable, "split_too_fine",
+        "The rows of the split and the other rows of the person alternate more than \(SplitRows.rangesAtMost) times.")
 }
 
 extension ActKind {

@@ -1,0 +1,383 @@
+/// The rows and the writes that a split takes from a person. A row is taken if its call fulfils all conditions.
+package struct SplitSelector: Equatable, Sendable {
+    /// A moment, or a position in the journal.
+    package enum Bound: Equatable, Sendable {
+        case moment(Instant)
+        case call(JournalSequence)
+
+        /// Whether a call comes before the bound.
+        func isAfter(_ call: RecordedCall) -> Bool {
+            switch self {
+            case .moment(let moment): call.at < moment
+            case .call(let sequence): call.sequence < sequence
+            }
+        }
+    }
+
+    /// Identities; a call that named one of them fulfils the condition. Empty for no condition.
+    package var lanes: [Identity] = []
+    package var since: Bound?
+    package var until: Bound?
+    /// The keys of the callers; nil for no condition.
+    package var keys: Set<KeyID>?
+    /// The call that should have answered a new person. It stands alone.
+    package var atCall: JournalSequence?
+
+    package init() {}
+
+    /// Whether the selector takes rows at all.
+    package var selects: Bool { !lanes.isEmpty || since != nil || until != nil || keys != nil || atCall != nil }
+
+    /// Whether later uploads follow the split by the identities alone.
+    var isOpen: Bool { until == nil && keys == nil }
+
+    var withoutLanes: SplitSelector {
+        var selector = self
+        selector.lanes = []
+        return selector
+    }
+
+    /// Packs the conditions without the lanes.
+    func pack(into packer: inout Packer) {
+        for bound in [since, until, atCall.map { .call($0) }] {
+            switch bound {
+            case nil: packer.add(0 as UInt8)
+            case .moment(let moment):
+                packer.add(1 as UInt8)
+                packer.add(moment)
+            case .call(let sequence):
+                packer.add(2 as UInt8)
+                packer.add(UInt64(bitPattern: sequence.rawValue))
+            }
+        }
+        packer.add(UInt8(keys == nil ? 0 : 1))
+        guard let keys else { return }
+        packer.add(UInt64(keys.count))
+        for key in keys.map(\.rawValue).sorted() { packer.add(UInt64(bitPattern: key)) }
+    }
+
+    init?(unpacking unpacker: inout Unpacker) {
+        var bounds: [Bound?] = []
+        for _ in 0..<3 {
+            switch unpacker.byte() {
+            case 0: bounds.append(nil)
+            case 1:
+                guard let moment = unpacker.instant() else { return nil }
+                bounds.append(.moment(moment))
+            case 2:
+                guard let number = unpacker.number() else { return nil }
+                bounds.append(.call(JournalSequence(rawValue: number)))
+            default: return nil
+            }
+        }
+        (since, until) = (bounds[0], bounds[1])
+        if case .call(let sequence) = bounds[2] { atCall = sequence }
+        guard let hasKeys = unpacker.flag() else { return nil }
+        if !hasKeys { return }
+        guard let count = unpacker.integer() else { return nil }
+        var keys: Set<KeyID> = []
+        for _ in 0..<count {
+            guard let key = unpacker.number() else { return nil }
+            keys.insert(KeyID(rawValue: key))
+        }
+        self.keys = keys
+    }
+}
+
+/// The content that a split gives away and keeps, as a reader finds it in the journal.
+package struct SplitPlan: Sendable {
+    package private(set) var content: SplitPerson.Content = .none
+    /// The identities that a split at a call takes with the rows.
+    package private(set) var identities: [HeldIdentity] = []
+    /// The rows that stay with the person.
+    package private(set) var stays: [RowKind: Int] = [:]
+    /// The rows that a selector of lanes cannot judge, because the journal does not have their lanes.
+    package private(set) var unknown = 0
+    package private(set) var refusal: Refusal?
+    /// The numbers of rows that the calls of the person brought, also of rows that are gone.
+    private var journalled: [RowKind: Int] = [:]
+
+    package var moved: [RowKind: Int] { content.rows?.counts ?? [:] }
+
+    /// The documents whose entries follow the calls that wrote them.
+    static let properties: [DocumentKind] = [.attributes, .properties, .traits]
+
+    /// A call that brought something for the person.
+    private struct Visit {
+        let call: RecordedCall
+        var rows: [RowKind: Int]
+        let isTaken: Bool
+    }
+
+    private static let page = 500
+
+    package init(
+        _ person: PersonID, _ selector: SplitSelector, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        guard selector.selects else { return }
+        let judge: Judge
+        if let sequence = selector.atCall {
+            guard let call = try snapshot.call(sequence), call.project == project, call.person == person else {
+                refusal = .noSuchCall
+                return
+            }
+            judge = try Judge(at: call, of: person, snapshot)
+            identities = try snapshot.heldIdentities(of: person).filter {
+                $0.call >= sequence && !$0.type.isDialectsOwn
+            }
+        } else {
+            judge = Judge(selector)
+        }
+        let visits = try visits(of: person, in: project, judge, selector, snapshot)
+        for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
+        let rows = try rows(visits, snapshot)
+        if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }
+        let stored = snapshot.physical.person(person, in: project)?.counts ?? [:]
+        content = SplitPerson.Content(
+            rows: try exact(rows, of: person, in: project, snapshot),
+            stored: Dictionary(
+                uniqueKeysWithValues: RowKind.allCases.filter(\.isSplittable).map { ($0, stored[$0] ?? 0) }),
+            properties: try properties(of: person, visits, snapshot),
+            selector: selector)
+        let shown = snapshot.person(person, in: project)?.counts ?? [:]
+        for (kind, count) in shown where count > moved[kind] ?? 0 { stays[kind] = count - (moved[kind] ?? 0) }
+    }
+
+    // MARK: - Calls
+
+    /// The calls that wrote something that the person owns, in the order of the journal.
+    private mutating func visits(
+        of person: PersonID, in project: ProjectID, _ judge: Judge, _ selector: SplitSelector, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [Visit] {
+        var visits: [JournalSequence: Visit] = [:]
+        let routed = snapshot as? RoutedSnapshot
+        for source in routed?.sources(of: person) ?? [person] {
+            var before: JournalSequence?
+            while true {
+                let calls = try snapshot.calls(of: source, before: before, limit: SplitPlan.page)
+                for call in calls {
+                    var rows: [RowKind: Int] = [:]
+                    for case .rowsAdded(source, let kind, let count, _) in call.facts where kind.isSplittable {
+                        rows[kind, default: 0] += count
+                    }
+                    if let routed, let kind = rows.keys.first {
+                        let first = RowNumber(rawValue: try snapshot.lastRow(before: call.sequence).rawValue + 1)
+                        if try routed.owner(of: first, kind, at: source) != person { rows = [:] }
+                    }
+                    if rows.isEmpty, source != person { continue }
+                    let lanes = Judge.lanes(of: call, for: source)
+                    let isTaken = judge.takes(call, lanes)
+                    if lanes.isEmpty, !selector.lanes.isEmpty, judge.isInSpan(call) {
+                        unknown += rows.values.reduce(0, +)
+                    }
+                    if var known = visits[call.sequence] {
+                        known.rows.merge(rows, uniquingKeysWith: +)
+                        visits[call.sequence] = known
+                    } else {
+                        visits[call.sequence] = Visit(call: call, rows: rows, isTaken: isTaken)
+                    }
+                }
+                guard calls.count == SplitPlan.page, let last = calls.last else { break }
+                before = last.sequence
+            }
+        }
+        return visits.values.sorted { $0.call.sequence < $1.call.sequence }
+    }
+
+    // MARK: - Rows
+
+    /// The ranges of the rows of all taken calls. A range goes on until the next call that is not taken.
+    private func rows(_ visits: [Visit], _ snapshot: any Snapshot) throws(StoreFault) -> SplitRows? {
+        var ranges: [ClosedRange<Int64>] = []
+        var counts: [RowKind: Int] = [:]
+        var first: Int64?
+        for visit in visits where !visit.rows.isEmpty {
+            if visit.isTaken {
+                counts.merge(visit.rows, uniquingKeysWith: +)
+                if first == nil { first = try snapshot.lastRow(before: visit.call.sequence).rawValue + 1 }
+            } else if let begin = first {
+                let end = try snapshot.lastRow(before: visit.call.sequence).rawValue
+                if end >= begin { ranges.append(begin...end) }
+                first = nil
+            }
+        }
+        if let first, snapshot.lastRow.rawValue >= first { ranges.append(first...snapshot.lastRow.rawValue) }
+        return ranges.isEmpty ? nil : SplitRows(ranges: ranges, counts: counts)
+    }
+
+    /// The rows with the numbers of those that are still there: retention and corrections remove rows that the journal counts.
+    private func exact(
+        _ rows: SplitRows?, of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> SplitRows? {
+        guard let rows else { return nil }
+        var counts: [RowKind: Int] = [:]
+        let shown = snapshot.person(person, in: project)?.counts ?? [:]
+        for (kind, count) in rows.counts {
+            guard let there = shown[kind], there > 0 else { continue }
+            if journalled[kind] == there {
+                counts[kind] = count
+                continue
+            }
+            var (from, found): (RowNumber?, Int) = (nil, 0)
+            while true {
+                let page = try snapshot.rows(of: person, kind, from: from, limit: SplitPlan.page)
+                found += page.count { rows.contains($0.number) }
+                guard let next = page.last?.previous else { break }
+                from = next
+            }
+            if found > 0 { counts[kind] = found }
+        }
+        return counts.isEmpty ? nil : SplitRows(ranges: rows.ranges, counts: counts)
+    }
+
+    // MARK: - Properties
+
+    /// The person's properties, parted by the calls that wrote them.
+    private func properties(
+        of person: PersonID, _ visits: [Visit], _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [SplitPerson.Properties] {
+        let taken = Set(visits.filter(\.isTaken).map(\.call.sequence))
+        if taken.isEmpty { return [] }
+        var found: [SplitPerson.Properties] = []
+        for kind in SplitPlan.properties {
+            let key = DocumentKey(kind, of: person)
+            guard let current = try snapshot.document(key) else { continue }
+            var (kept, given, last) = (Attributes(), Attributes(), Attributes())
+            for version in try snapshot.versions(of: key, since: .zero).reversed() {
+                let now = try snapshot.content(of: version).flatMap(Attributes.init(packed:)) ?? Attributes()
+                for name in Set(now.entries.keys).union(last.entries.keys) where now.entries[name] != last.entries[name]
+                {
+                    if taken.contains(version.madeBy) {
+                        given.replace(name, with: now.entries[name])
+                    } else {
+                        kept.replace(name, with: now.entries[name])
+                    }
+                }
+                last = now
+            }
+            if given.entries.isEmpty { continue }
+            found.append(SplitPerson.Properties(kind: kind, before: current, kept: kept, given: given))
+        }
+        return found
+    }
+}
+
+/// Decides which calls of a person a split takes.
+private struct Judge {
+    private let selector: SplitSelector
+    /// The identities that the person held before the call of the split, and that the call did not name. What came by them alone
+    /// stays with the person.
+    private let older: Set<Name>
+    private let lanes: Set<Name>
+
+    struct Name: Hashable {
+        let type: IdentityType
+        let value: String
+    }
+
+    init(_ selector: SplitSelector) {
+        self.selector = selector
+        lanes = Set(selector.lanes.map { Name(type: $0.type, value: $0.value) })
+        older = []
+    }
+
+    init(at call: RecordedCall, of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) {
+        var selector = SplitSelector()
+        selector.since = .call(call.sequence)
+        self.selector = selector
+        lanes = []
+        let held = try snapshot.heldIdentities(of: person).filter { $0.call < call.sequence }
+        older = Set(held.map { Name(type: $0.type, value: $0.value) }).subtracting(Judge.lanes(of: call, for: person))
+    }
+
+    /// The identities by which a call came to a person.
+    static func lanes(of call: RecordedCall, for person: PersonID) -> Set<Name> {
+        var names: Set<Name> = []
+        for input in call.inputs {
+            if let value = input.value, !value.isEmpty { names.insert(Name(type: input.type, value: value)) }
+        }
+        for case .linked(person, let type, let value) in call.facts where !value.isEmpty {
+            names.insert(Name(type: type, value: value))
+        }
+        return names
+    }
+
+    /// Whether a call is within the span of time and comes from a wanted key.
+    func isInSpan(_ call: RecordedCall) -> Bool {
+        if let since = selector.since, since.isAfter(call) { return false }
+        if let until = selector.until, !until.isAfter(call) { return false }
+        if let keys = selector.keys, call.key.map({ !keys.contains($0) }) ?? true { return false }
+        return true
+    }
+
+    func takes(_ call: RecordedCall, _ named: Set<Name>) -> Bool {
+        guard isInSpan(call), lanes.isEmpty || !lanes.isDisjoint(with: named) else { return false }
+        return named.isEmpty || older.isEmpty || !named.isSubset(of: older)
+    }
+}
+
+/// The identities by which the rows of a person came (spec/taking-back.md, section 1): what a split can name.
+package struct PersonLanes: Sendable {
+    package struct Lane: Sendable {
+        package let type: IdentityType
+        package let value: String
+        package fileprivate(set) var rows: Int
+        package fileprivate(set) var first: Instant
+        package fileprivate(set) var last: Instant
+    }
+
+    /// The lanes, the lane with the last row first.
+    package private(set) var lanes: [Lane] = []
+    /// The rows whose calls named no identity.
+    package private(set) var unknown = 0
+
+    /// The calls that one answer looks at.
+    private static let callsAtMost = 20_000
+    private static let page = 500
+    /// Whether the person has more calls than an answer looks at.
+    package private(set) var isCut = false
+
+    package init(of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+        var found: [Judge.Name: Lane] = [:]
+        var lookedAt = 0
+        let routed = snapshot as? RoutedSnapshot
+        for source in routed?.sources(of: person) ?? [person] {
+            var before: JournalSequence?
+            while true {
+                guard lookedAt < PersonLanes.callsAtMost else {
+                    isCut = true
+                    break
+                }
+                let calls = try snapshot.calls(of: source, before: before, limit: PersonLanes.page)
+                lookedAt += calls.count
+                for call in calls {
+                    var (rows, kind): (Int, RowKind?) = (0, nil)
+                    for case .rowsAdded(source, let added, let count, _) in call.facts where added.isSplittable {
+                        rows += count
+                        kind = added
+                    }
+                    guard rows > 0, let kind else { continue }
+                    if let routed {
+                        let first = RowNumber(rawValue: try snapshot.lastRow(before: call.sequence).rawValue + 1)
+                        guard try routed.owner(of: first, kind, at: source) == person else { continue }
+                    }
+                    let names = Judge.lanes(of: call, for: source)
+                    if names.isEmpty { unknown += rows }
+                    for name in names {
+                        var lane =
+                            found[name]
+                            ?? Lane(type: name.type, value: name.value, rows: 0, first: call.at, last: call.at)
+                        lane.rows += rows
+                        (lane.first, lane.last) = (min(lane.first, call.at), max(lane.last, call.at))
+                        found[name] = lane
+                    }
+                }
+                guard calls.count == PersonLanes.page, let last = calls.last else { break }
+                before = last.sequence
+            }
+        }
+        lanes = found.values.sorted {
+            ($1.last, $0.type.rawValue, $0.value) < ($0.last, $1.type.rawValue, $1.value)
+        }
+    }
+}
