@@ -1,7 +1,8 @@
 import Foundation
 import Onym
 
-// What the SDK costs an app: `log` on the caller's thread, and a queue that drains.
+// What the SDK costs an app: `log` on the caller's thread, and a queue that drains. Beside each figure is the wanted one, and the
+// one from before the SDK was changed for it.
 
 /// A server that takes everything at once.
 struct Taking: Transport {
@@ -73,7 +74,9 @@ for round in 1...3 {
     for number in 0..<1000 { full.log("event \(number)", ["number": .integer(Int64(number))]) }
     let start = ContinuousClock().now
     for number in 0..<10_000 { full.log("event \(number)", ["number": .integer(Int64(number))]) }
-    print("an event over the limit, round \(round): \((ContinuousClock().now - start) / 10_000)")
+    print(
+        "an event over the limit, round \(round): \((ContinuousClock().now - start) / 10_000) (wanted 25 µs, before 98 µs)"
+    )
     full.close()
 }
 
@@ -84,7 +87,7 @@ for round in 1...3 {
     waiting.close()
     let start = ContinuousClock().now
     let started = try open(folder) { $0.transport = Silent() }
-    print("a start with 10,000 waiting, round \(round): \(ContinuousClock().now - start)")
+    print("a start with 10,000 waiting, round \(round): \(ContinuousClock().now - start) (wanted 20 ms, before 108 ms)")
     started.close()
 }
 
@@ -97,4 +100,19 @@ for round in 1...5 {
     print(
         "10,000 events logged and drained, round \(round): \(ContinuousClock().now - start), \(memory() - before) KB more memory"
     )
+}
+
+for round in 1...3 {
+    let draining = try open { $0.flushInterval = 0.001 }
+    let clock = ContinuousClock()
+    var times: [Duration] = []
+    for number in 0..<20_000 {
+        let start = clock.now
+        draining.log("event \(round) \(number)", ["number": .integer(Int64(number))])
+        times.append(clock.now - start)
+    }
+    try await draining.flush()
+    draining.close()
+    times.sort()
+    print("log while draining, round \(round): p99.9 \(times[times.count * 999 / 1000]) (wanted 1 ms, before 0.8 ms)")
 }

@@ -7,6 +7,10 @@ struct Clients {
     var entitlements: EntitlementsClient?
     var linking: LinkingClient?
 
+    /// Whether one of the dialects has events.
+    var takesEvents: Bool { takesEventsOfPeople || claim != nil }
+    var takesEventsOfPeople: Bool { idsync?.takesEvents ?? false }
+
     var all: [DialectClient] { [idsync, claim, entitlements, linking].compactMap { $0 } }
 
     init() {}
@@ -17,7 +21,9 @@ struct Clients {
         runtime.clock.load()
         for key in runtime.configuration.keys {
             switch key {
-            case .idSync(let key, let secret): idsync = try IDSyncClient(runtime, key: key, secret: secret)
+            case .idSync(let key, let secret):
+                idsync = try IDSyncClient(runtime, .idSync(key: key, secret: secret))
+            case .onym(let key): idsync = try IDSyncClient(runtime, .onym(key: key))
             case .claim(let key, let bundleID): claim = try ClaimClient(runtime, key: key, bundleID: bundleID)
             case .entitlements(let key): entitlements = try EntitlementsClient(runtime, key: key)
             case .linking(let app, let secret): linking = try LinkingClient(runtime, appID: app, secret: secret)
@@ -29,7 +35,7 @@ struct Clients {
 
     /// Keeps an event.
     func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment], at time: Int64?) {
-        idsync?.log(body, at: time)
+        if takesEventsOfPeople { idsync?.log(body, at: time) }
         claim?.log(event, body, attachments, at: time)
     }
 }
@@ -37,11 +43,12 @@ struct Clients {
 /// Opens the clients as soon as the files can be read, and keeps early events until then. The system protects the files until
 /// the person first unlocks the device after its start. The system may start the app for a push before that.
 final class Opening: @unchecked Sendable {
-    private struct Early {
-        let event: Event
-        let body: [UInt8]
-        let attachments: [Attachment]
-        let time: Int64
+    /// What the app does before the files can be read, in order.
+    private enum Early {
+        case event(Event, [UInt8], [Attachment], Int64)
+        case logout
+
+        var isEvent: Bool { if case .event = self { true } else { false } }
     }
 
     /// Guards the other properties.
@@ -81,7 +88,12 @@ final class Opening: @unchecked Sendable {
         }
         isLocked = false
         if let hasOptedOut { for client in opened.all { client.setOptedOut(hasOptedOut) } }
-        for entry in early { opened.log(entry.event, entry.body, entry.attachments, at: entry.time) }
+        for entry in early {
+            switch entry {
+            case .event(let event, let body, let attachments, let time): opened.log(event, body, attachments, at: time)
+            case .logout: opened.logOut()
+            }
+        }
         early = []
         return true
     }
@@ -93,11 +105,21 @@ final class Opening: @unchecked Sendable {
         guard isLocked else { return false }
         if isEnded || hasOptedOut == true { return true }
         let time = event.time?.milliseconds ?? runtime.milliseconds
-        early.append(Early(event: event, body: body, attachments: attachments, time: time))
-        if early.count > Opening.earlyLimit {
-            early.removeFirst()
+        early.append(.event(event, body, attachments, time))
+        if early.count(where: \.isEvent) > Opening.earlyLimit, let first = early.firstIndex(where: \.isEvent) {
+            early.remove(at: first)
             runtime.announce(.dropped(1, .overflow))
         }
+        return true
+    }
+
+    /// Remembers a logout until the files can be read. Answers whether the logout has to wait.
+    func logOut(_ runtime: Runtime) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        guard isLocked else { return false }
+        // Two logouts without an event between them are one.
+        if !isEnded, hasOptedOut != true, early.last?.isEvent ?? true { early.append(.logout) }
         return true
     }
 
@@ -125,7 +147,8 @@ final class Opening: @unchecked Sendable {
     }
 
     private func lose(_ reason: DropReason, _ runtime: Runtime) {
-        if !early.isEmpty { runtime.announce(.dropped(early.count, reason)) }
+        let count = early.count(where: \.isEvent)
+        if count > 0 { runtime.announce(.dropped(count, reason)) }
         early = []
     }
 }

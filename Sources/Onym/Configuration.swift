@@ -86,7 +86,7 @@ public struct Configuration: Sendable {
     /// of the current user, and of earlier users whose events may still wait. The SDK calls the function before each request,
     /// on any thread; the function must not wait.
     public var identityTokens: (@Sendable () -> [String])?
-    /// The transport of requests; nil for ``URLSessionTransport``.
+    /// The transport of requests; nil for the platform's own: ``URLSessionTransport``, and libcurl on Linux.
     public var transport: (any Transport)?
     /// The source of the time; nil for ``SystemTime``.
     public var time: (any TimeSource)?
@@ -133,6 +133,8 @@ public struct Configuration: Sendable {
         case entitlements(key: String)
         /// The Linking dialect. The app's id and secret are necessary only if the app makes installs without a code.
         case linking(appID: String?, secret: String?)
+        /// A key of an app whose users come from no vendor: `onym_client_…`. An app has this key or one of ``idSync(key:secret:)``.
+        case onym(key: String)
 
         /// The dialect. The description contains no part of the key.
         public var description: String {
@@ -141,6 +143,7 @@ public struct Configuration: Sendable {
             case .claim(_, let bundleID): "claim(\(bundleID))"
             case .entitlements: "entitlements"
             case .linking: "linking"
+            case .onym: "onym"
             }
         }
     }

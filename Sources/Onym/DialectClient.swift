@@ -345,6 +345,18 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
+    /// Removes the waiting letters that will never be sent.
+    package final func discard(_ reason: DropReason, where isGone: (Mailbox.Letter) -> Bool) {
+        let gone = mailbox.letters.filter(isGone)
+        if gone.isEmpty { return }
+        do throws(FileFault) {
+            for letter in gone { try mailbox.drop(letter) }
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+        lose(gone.count, reason, gone[...])
+    }
+
     package final func deliverSoon() {
         if hasTimer || isPaused || isDue && isDelivering { return }
         hasTimer = true
@@ -373,6 +385,7 @@ package class DialectClient: @unchecked Sendable {
     package final func flush(_ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
         enter {
             if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            willFlush()
             if mailbox.count == 0 { return call { completion(.success(())) } }
             flushes.append(Flush(number: mailbox.lastNumber, completion: completion))
             if let error = tryNow() { endFlushes(.failure(error)) }
@@ -408,6 +421,9 @@ package class DialectClient: @unchecked Sendable {
 
     /// Reacts to the return of the network.
     package func networkIsBack() {}
+
+    /// Reacts to a flush, before its letters go out.
+    package func willFlush() {}
 
     /// Reacts to the end of Low Data Mode.
     package final func pathIsFree() { enter { if !isShutDown, mailbox.count > 0 { deliver() } } }

@@ -39,6 +39,8 @@ public enum Dialect: Hashable, Sendable {
     case entitlements
     /// Linking: users are people that a device is linked to.
     case linking
+    /// The server's own call for users that come from no vendor: users are ids of people.
+    case onym
 }
 
 /// The reason why the SDK does not send a letter.

@@ -10,7 +10,7 @@ public final class OnymClient: Sendable {
     public static let version = "0.2.0"
 
     package let runtime: Runtime
-    private let opening: Opening
+    let opening: Opening
     package var idsync: IDSyncClient? { opening.clients.idsync }
     package var claim: ClaimClient? { opening.clients.claim }
     package var entitlements: EntitlementsClient? { opening.clients.entitlements }
@@ -39,16 +39,16 @@ public final class OnymClient: Sendable {
                 runtime: Runtime(
                     configuration, files: files,
                     transport: configuration.transport
-                        ?? URLSessionTransport(timeout: configuration.timeout, pins: configuration.pins),
+                        ?? PlatformTransport.make(timeout: configuration.timeout, pins: configuration.pins),
                     time: configuration.time ?? SystemTime(), callbacks: OnymClient.queue(configuration.callbacks),
                     chance: { UInt64.random(in: .min ... .max) }))
         } catch {
             throw .storage(error.reason)
         }
         // No SDK is safer than an SDK that does not check the pins.
-        if configuration.transport == nil, !configuration.pins.isEmpty, !Pin.areSupported {
-            throw .refused(.unavailable)
-        }
+        guard configuration.transport == nil else { return }
+        if !configuration.pins.isEmpty, !PlatformTransport.checks(configuration.pins) { throw .refused(.unavailable) }
+        if let warning = PlatformTransport.warning { runtime.log.writeOnce(.warnings, warning) }
     }
 
     /// The files in the configuration's folder, or in the default folder.
@@ -187,7 +187,7 @@ public final class OnymClient: Sendable {
         }
         if opening.keep(event, body, attachments, runtime) { return }
         let clients = opening.clients
-        if clients.idsync == nil, clients.claim == nil {
+        if !clients.takesEvents {
             return runtime.announce(.dropped(1, .refused(.refused(.notConfigured))))
         }
         clients.log(event, body, attachments, at: event.time?.milliseconds)

@@ -135,7 +135,9 @@ private final class Announcer: @unchecked Sendable {
 
 extension Runtime {
     /// All names of kept ids.
-    private static let keepsakes = ["idsync.stamp", "claim.anonymous", "entitlements.user", "linking.install"]
+    private static let keepsakes = [
+        "idsync.stamp", "onym.stamp", "claim.anonymous", "entitlements.user", "linking.install",
+    ]
     static let marker = "installed"
 
     /// Finds out whether the app is new on the device. The ids of an earlier install are removed or used again, as the

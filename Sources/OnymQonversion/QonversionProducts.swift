@@ -292,7 +292,7 @@ extension Qonversion {
             case .failure(let error): completion.value([:], error.vendor)
             case .success(let catalog):
                 Task {
-                    let sold = (try? await access.products(catalog.compactMap(\.storeID))) ?? []
+                    let sold = (try? await access.soldProducts(catalog.compactMap(\.storeID))) ?? []
                     let prices = Dictionary(sold.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
                     let products = catalog.map { ($0.id, Product($0, $0.storeID.flatMap { prices[$0] })) }
                     self.answer { completion.value(Dictionary(products, uniquingKeysWith: { $1 }), nil) }

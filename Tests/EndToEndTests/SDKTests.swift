@@ -56,6 +56,54 @@ struct SDKTests {
         await #expect(throws: OnymError.self) { try await tablet.identity.search(IdentityRequest([.email: "nobody"])) }
     }
 
+    @Test("users that come from no vendor: a login, its properties, another device, a logout")
+    func own() async throws {
+        let key = Configuration.Key.onym(key: try #require(store.onym["client_key"]))
+        let phone = try device("phone", key)
+        let nobody = try await phone.start()
+        #expect(nobody.isKnown == false && phone.users.current?.id == nobody.user.id)
+        var request = IdentityRequest([.customerID: "ada"])
+        request.traits = ["plan": "pro"]
+        let ada = try await phone.identity.login(request)
+        #expect(ada.isKnown == true && ada.user.isLoggedIn)
+        phone.users.setAttribute("seats", 3, of: ada.user)
+        try await phone.flush()
+        let properties = try administrator("/onym/v1/people/\(ada.user.id)")["properties"] as? [String: [String: Any]]
+        #expect((properties?["onym"]?["plan"] as? [String: Any])?["value"] as? String == "pro")
+        #expect((properties?["onym"]?["seats"] as? [String: Any])?["value"] as? Int == 3)
+        let tablet = try device("tablet", key)
+        let again = try await tablet.login("ada")
+        #expect(try again.users[.onym]?.get() == "\(ada.user.id)" && again.failures.isEmpty)
+        tablet.logout()
+        #expect(tablet.users.current == nil)
+        let left = try await tablet.start()
+        #expect(left.user.id != ada.user.id && !left.user.isLoggedIn)
+    }
+
+    @Test("one login in three dialects, and an event of each is at its user")
+    func oneLogin() async throws {
+        var configuration = try scene.configuration("phone", .idSync(key: store.key, secret: store.secret))
+        configuration.keys += [
+            .claim(key: try claimKey(), bundleID: "com.example.demo"),
+            .entitlements(key: try #require(store.entitlements["project_key"])),
+        ]
+        let phone = try OnymClient(configuration)
+        try await phone.start()
+        phone.log("before")
+        let result = try await phone.login("ada", email: "ada@example.com")
+        #expect(result.failures.isEmpty && result.users.count == 3)
+        phone.log("of ada")
+        phone.logout()
+        phone.log("of nobody")
+        try await phone.start()
+        try await phone.flush()
+        let ada = try #require(try result.users[.idSync]?.get())
+        let nobody = try #require(phone.users.current?.id)
+        #expect(try events(ada).contains("of ada") && !events(ada).contains("of nobody"))
+        #expect(try events("\(nobody)").contains("of nobody"))
+        #expect(phone.access.user?.identityID == nil && phone.claimUser?.hasPrefix("owl_anon_") == true)
+    }
+
     @Test("IDSync: an alias shows what the one did at the other")
     func alias() async throws {
         let phone = try device("phone", .idSync(key: store.key, secret: store.secret))

@@ -140,6 +140,7 @@ struct Store {
     let claim: [String: String]
     let entitlements: [String: String]
     let linking: [String: String]
+    let onym: [String: String]
 
     init(in name: String = "data", flags: [String] = []) throws {
         data = folder.path + "/\(name)"
@@ -155,6 +156,7 @@ struct Store {
         claim = keys["claim"] as? [String: String] ?? [:]
         entitlements = keys["entitlements"] as? [String: String] ?? [:]
         linking = keys["linking"] as? [String: String] ?? [:]
+        onym = keys["onym"] as? [String: String] ?? [:]
     }
 
     /// One identify; answers its status and MPID.

@@ -63,6 +63,26 @@ struct LockedTests {
             sent(bench) == ["early ada 2027-01-15T08:00:00.000Z", "late ada 2027-01-15T08:01:00.000Z"])
     }
 
+    @Test("a logout counts from its moment on, in the order of the events")
+    func logout() throws {
+        let first = Bench(LockedTests.key)
+        try first.onym.setUser("ada")
+        first.answer(.json(200, ["claimed": true]))
+        let bench = bench(LockedTests.key, files: first.files.survive())
+        bench.onym.log("of ada")
+        bench.onym.logout()
+        bench.onym.log("of nobody")
+        let ends = Collector<OnymError?>()
+        bench.onym.login("bob", callback: { ends.callback($0.failure) })
+        unlock(bench)
+        #expect(ends.values == [.refused(.locked)])
+        let nobody = try #require(bench.onym.claimUser)
+        #expect(nobody.hasPrefix("owl_anon_"))
+        bench.answer(.json(200, ["claimed": true]))
+        let owners = sent(bench).map { $0.split(separator: " ").suffix(2).first.map(String.init) }
+        #expect(owners == ["ada", nobody])
+    }
+
     @Test("calls say that the device is locked, and work afterwards")
     func calls() throws {
         let bench = bench(.idSync(key: "k", secret: nil), LockedTests.key, .entitlements(key: "k"))

@@ -6,42 +6,87 @@ import Testing
 
 @Suite("The system's network", .timeLimit(.minutes(30)))
 struct TransportTests {
-    private func send(_ url: String, timeout: TimeInterval = 20) async -> Result<HTTPAnswer, TransportFault> {
-        let transport = URLSessionTransport(timeout: timeout)
-        return await withCheckedContinuation { continuation in
-            guard let url = URL(string: url) else { return }
-            let request = HTTPRequest(method: "POST", url: url, fields: ["X-Test": "ü?"], body: Array("body".utf8))
+    enum Kind: String, CaseIterable {
+        case session
+        case curl
+
+        func transport(_ timeout: TimeInterval, _ pins: [Pin] = []) throws -> any Transport {
+            switch self {
+            case .session: URLSessionTransport(timeout: timeout, pins: pins)
+            case .curl: try #require(CurlTransport(timeout: timeout, pins: pins), "libcurl is not installed")
+            }
+        }
+    }
+
+    private func send(
+        _ url: String, _ kind: Kind, timeout: TimeInterval = 20, _ change: (inout HTTPRequest) -> Void = { _ in }
+    ) async throws -> Result<HTTPAnswer, TransportFault> {
+        let transport = try kind.transport(timeout)
+        let url = try #require(URL(string: url))
+        var request = HTTPRequest(method: "POST", url: url, fields: ["X-Test": "ü?"], body: Array("body".utf8))
+        change(&request)
+        return await withCheckedContinuation { [request] continuation in
             _ = transport.send(request) { continuation.resume(returning: $0) }
         }
     }
 
-    @Test("carries what it is given, and brings what comes")
-    func roundTrip() async throws {
+    @Test("carries what it is given, and brings what comes", arguments: Kind.allCases)
+    func roundTrip(kind: Kind) async throws {
         let server = StandIn(.status(429, "no", fields: ["Retry-After: 7"]))
-        let answer = try await send(server.url + "path").get()
+        let answer = try await send(server.url + "path", kind).get()
         #expect(answer.status == 429 && answer.fields["retry-after"] == "7" && answer.body == Array("no".utf8))
         let received = try #require(server.received.first)
         #expect(received.line.hasPrefix("POST /path") && received.body == "body")
     }
 
-    @Test("tells faults apart")
-    func faults() async {
-        #expect(await send("http://127.0.0.1:\(StandIn.deadPort)/") == .failure(.offline))
-        #expect(await send(StandIn(.hang).url, timeout: 1) == .failure(.timeout))
-        let garbage = await send(StandIn(.bytes(Array("nonsense\r\n\r\n".utf8))).url)
+    @Test("tells faults apart", arguments: Kind.allCases)
+    func faults(kind: Kind) async throws {
+        #expect(try await send("http://127.0.0.1:\(StandIn.deadPort)/", kind) == .failure(.offline))
+        #expect(try await send(StandIn(.hang).url, kind, timeout: 1) == .failure(.timeout))
+        let garbage = try await send(StandIn(.bytes(Array("nonsense\r\n\r\n".utf8))).url, kind)
         if case .success(let answer) = garbage { #expect(answer.status != 200) }
         let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
-        if case .success(let answer) = await send(StandIn(.bytes(Array(half.utf8))).url) {
+        if case .success(let answer) = try await send(StandIn(.bytes(Array(half.utf8))).url, kind) {
             #expect(answer.object.failure != nil)
         }
     }
 
+    @Test("a connection that closes within the head of an answer ends no process", arguments: 0..<5)
+    func cutHead(part: Int) async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r\r\n\r\n"
+        let cut = Array(head.utf8.prefix([1, 9, 17, 30, head.utf8.count - 1][part]))
+        guard case .failure = try await send(StandIn(.bytes(cut)).url, .curl) else {
+            Issue.record("half a head counts as an answer")
+            return
+        }
+    }
+
+    @Test("a file is sent as it is, and a canceled request ends")
+    func files() async throws {
+        let folder = TemporaryFolder()
+        let file = URL(filePath: folder.path + "/file")
+        try Data("the whole file".utf8).write(to: file)
+        let server = StandIn(.status(200, "{}"))
+        _ = try await send(server.url, .curl) { ($0.method, $0.body, $0.file) = ("PUT", [], file) }.get()
+        let received = try #require(server.received.first)
+        #expect(received.line.hasPrefix("PUT / ") && received.body == "the whole file")
+        let hanging = StandIn(.hang)
+        let transport = try Kind.curl.transport(60)
+        let url = try #require(URL(string: hanging.url))
+        let result: Result<HTTPAnswer, TransportFault> = await withCheckedContinuation { continuation in
+            let cancel = transport.send(HTTPRequest(method: "POST", url: url)) { continuation.resume(returning: $0) }
+            cancel()
+        }
+        #expect(result == .failure(.connection("given up")))
+    }
+
     @Test(
-        "follows nobody elsewhere: a call that is redirected has lost its body", arguments: [301, 302, 303, 307, 308])
-    func redirection(status: Int) async throws {
+        "follows nobody elsewhere: a call that is redirected has lost its body", arguments: [301, 302, 303, 307, 308],
+        Kind.allCases)
+    func redirection(status: Int, kind: Kind) async throws {
         let other = StandIn(.status(404, "{}"))
         let server = StandIn(.status(status, "", fields: ["Location: \(other.url)v1/ingest"]))
-        switch await send(server.url + "v1/ingest") {
+        switch try await send(server.url + "v1/ingest", kind) {
         case .success(let answer): #expect(answer.status == status)
         case .failure(.connection(let why)): #expect(why.contains("redirects"))
         case .failure(let fault): Issue.record("\(fault)")

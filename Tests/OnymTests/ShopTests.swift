@@ -44,6 +44,64 @@ struct ShopTests {
         #expect(shop.accounts == [Access.account(of: device)])
     }
 
+    @Test("products are asked for by the ids of the server's catalog, and have the shop's prices")
+    func products() async throws {
+        shop.sell([ShopProduct(id: "com.example.plus", displayPrice: "9,99 €")])
+        async let offers = bench.onym.access.products(["plus.year"])
+        await answer(.json(201, [:]))
+        await answer(
+            .bytes(200, #"[{"qonversionId":"plus.year","storeId":"com.example.plus"}]"#, ["X-Request-Id": "r"]))
+        #expect(try await offers.map(\.displayPrice) == ["9,99 €"])
+        // Without the server, the shop's own ids do.
+        async let again = bench.onym.access.products(["com.example.plus"])
+        await answer(.fault(.offline))
+        #expect(try await again.map(\.id) == ["com.example.plus"])
+    }
+
+    /// What happens to a purchase, one after the other.
+    enum Step: Int, CaseIterable {
+        case beforeTheServerKnowsTheUser
+        case beforeThePurchaseIsSent
+        case afterTheServerHasItWithoutAnAnswer
+        case afterTheAnswer
+    }
+
+    @Test(
+        "a kill at any step of a purchase: bought once, finished once, never before the server has it",
+        arguments: Step.allCases)
+    func kills(step: Step) async throws {
+        let task = Task { [bench] in _ = try? await bench.onym.access.buy("plus") }
+        await until { !bench.transport.open.isEmpty }
+        var keys: Set<String> = []
+        var hasKilled = false
+        @discardableResult
+        func kill(at now: Step) -> Bool {
+            guard now == step, !hasKilled else { return false }
+            hasKilled = true
+            bench.relaunch()
+            return true
+        }
+        kill(at: .beforeTheServerKnowsTheUser)
+        while shop.finished.isEmpty {
+            await until { !bench.transport.open.isEmpty || !shop.finished.isEmpty }
+            guard let request = bench.transport.open.first else { continue }
+            if request.path.hasSuffix("/purchases") {
+                #expect(shop.finished == [])
+                if kill(at: .beforeThePurchaseIsSent) { continue }
+                keys.insert(request.fields["Idempotency-Key"] ?? "")
+                if kill(at: .afterTheServerHasItWithoutAnAnswer) { continue }
+                bench.answer(.json(201, [:]))
+                if kill(at: .afterTheAnswer) { continue }
+            } else {
+                bench.answer(.json(201, ["data": []]))
+            }
+        }
+        // The shop itself takes a second finish of one transaction as none.
+        #expect(Set(shop.finished) == ["1"] && keys.count == 1 && hasKilled)
+        #expect(await shop.unfinished().isEmpty)
+        task.cancel()
+    }
+
     @Test("what the last process left unfinished is sent at the start, under the same key, and finished once")
     func killed() async {
         let left = ScriptedShop.transaction("7", "plus")

@@ -11,6 +11,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         case restore([String], String?)
         case properties
         case catalog
+        /// Finds the user of a login that has no answer yet, by its number.
+        case turn(Int64)
     }
 
     package enum Outcome: Sendable {
@@ -39,6 +41,20 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// The last answer for each user who was logged in; the empty text stands for no user.
     private var cache: [String: Cached] = [:]
     private var refusedPurchases: [RefusedPurchase] = []
+    /// The logins of ``OnymClient/login(_:email:code:)`` without an answer yet, in order.
+    private var turns: [Turn] = []
+    /// The users that such logins have led to, as long as letters wait for them.
+    private var led: [Int64: String] = [:]
+    private var lastTurn: Int64 = 0
+    /// The login of the user who is logged in now, if it has no answer yet.
+    private var pending: Int64?
+    private var turnTimer = 0
+    private var turnFailures = 0
+
+    private struct Turn {
+        let number: Int64
+        let id: String
+    }
 
     private let queue: CallQueue<Call, Outcome>
     private let check: AnswerCheck?
@@ -145,6 +161,13 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             cache[name] = Cached(kept: entry)
         }
         refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
+        for (number, id) in state["turns"]?.members ?? [:] {
+            if let number = Int64(number), let id = id.text { turns.append(Turn(number: number, id: id)) }
+        }
+        turns.sort { $0.number < $1.number }
+        for (number, user) in state["led"]?.members ?? [:] { led[Int64(number) ?? 0] = user.text }
+        lastTurn = state["turn"]?.integer ?? 0
+        pending = state["pending"]?.integer
         if device.isEmpty {
             let imported = state == .null ? importVendor() : nil
             device = runtime.keepsake("entitlements.user") { imported?.device ?? newUser() }
@@ -159,6 +182,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         save()
         queue.run = { [unowned self] in run($0) }
         if mailbox.count > 0 { deliverSoon() }
+        if !turns.isEmpty { planTurn(after: 0) }
     }
 
     /// Reads the user of the vendor's SDK.
@@ -181,7 +205,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
             "cache": .object(cache.mapValues(\.kept)),
             "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
+            "turns": EntitlementsClient.table(turns.map { ($0.number, $0.id) }),
+            "led": EntitlementsClient.table(led.map { ($0.key, $0.value) }),
+            "turn": lastTurn == 0 ? .null : .integer(lastTurn), "pending": pending.map { .integer($0) } ?? .null,
         ])
+    }
+
+    private static func table(_ entries: [(Int64, String)]) -> JSON {
+        entries.isEmpty ? .null : .texts(Dictionary(entries.map { ("\($0.0)", $0.1) }, uniquingKeysWith: { $1 }))
     }
 
     package override var answerCheck: AnswerCheck? { check }
@@ -221,11 +252,115 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package func logout() {
         enter {
             guard !isShutDown, !isOptedOut else { return }
-            // A call from before the logout must not undo the logout.
-            epoch += 1
-            queue.close(.refused(.superseded))
+            leave()
             become(device, nil)
         }
+    }
+
+    /// Ends all calls from before a change of the user: none of them may undo the change.
+    private func leave() {
+        epoch += 1
+        queue.close(.refused(.superseded))
+        pending = nil
+        // Nobody waits for what the other logins would lead to.
+        let waiting = Set(mailbox.letters.lazy.map(\.owner))
+        turns.removeAll { !waiting.contains(EntitlementsClient.owner(ofTurn: $0.number)) }
+        led = led.filter { waiting.contains(EntitlementsClient.owner(ofTurn: $0.key)) }
+        turnFailures = 0
+        if !turns.isEmpty { planTurn(after: 0) }
+    }
+
+    // MARK: - One login
+
+    /// Logs a user in, at once: all letters from now on belong to the user that the server finds. The client asks again until it
+    /// has an answer, over launches too, or until the next login or logout.
+    package func login(_ id: String, _ completion: @escaping CallQueue<Call, Outcome>.Completion) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            if id == identity {
+                guard let pending else { return queue.add(.identify(id), .queue, completion) }
+                return queue.add(.turn(pending), .queue, completion)
+            }
+            leave()
+            lastTurn += 1
+            turns.append(Turn(number: lastTurn, id: id))
+            pending = lastTurn
+            become(device, id)
+            if let first = turns.first, first.number != lastTurn { queue.add(.turn(first.number), .queue) { _ in } }
+            queue.add(.turn(lastTurn), .queue, completion)
+        }
+    }
+
+    /// The owner of letters whose user is the one that a login leads to.
+    private static func owner(ofTurn number: Int64) -> String { "@\(number)" }
+
+    /// The owner of a letter that is made now.
+    private var ownerNow: String { pending.map(EntitlementsClient.owner) ?? current }
+
+    /// The user of a letter's owner; nil while nobody knows.
+    private func user(ofOwner owner: String) -> String? {
+        guard owner.hasPrefix("@"), let number = Int64(owner.dropFirst()) else { return owner }
+        if let user = led[number] { return user }
+        // The state with the login was damaged: what was bought is still the device's.
+        return turns.contains { $0.number == number } ? nil : device
+    }
+
+    private func planTurn(after delay: TimeInterval) {
+        turnTimer += 1
+        let number = turnTimer
+        later(delay) { client in
+            guard let client = client as? EntitlementsClient, client.turnTimer == number else { return }
+            client.takeTurn()
+        }
+    }
+
+    /// Finds the user of the first login without an answer.
+    private func takeTurn() {
+        guard let turn = turns.first, !isOptedOut, !queue.calls.contains(.turn(turn.number)) else { return }
+        queue.add(.turn(turn.number), .queue) { _ in }
+    }
+
+    package override func networkIsBack() {
+        if !turns.isEmpty { planTurn(after: runtime.part(of: DialectClient.longestReturn)) }
+    }
+
+    package override func willFlush() { if !turns.isEmpty { planTurn(after: 0) } }
+
+    /// Finds the user of a login; `then` gets the failure, if nobody knows the user after it.
+    private func settle(_ number: Int64, _ then: @escaping (OnymError?) -> Void) {
+        guard let turn = turns.first(where: { $0.number == number }) else { return then(nil) }
+        find(turn.id) { [unowned self] result in
+            switch result {
+            case .success(let owner): settled(turn, owner)
+            case .failure(let error):
+                // A login that others have followed, and that the server has refused, leads to nobody but the device's own user.
+                let isOver = !error.isPassing && error.serversStatus.map { ![401, 403].contains($0) } ?? false
+                guard isOver, pending != number else {
+                    turnFailures += 1
+                    planTurn(after: delay(after: turnFailures, error))
+                    return then(error)
+                }
+                settled(turn, device)
+            }
+            then(nil)
+        }
+    }
+
+    private func settled(_ turn: Turn, _ owner: String) {
+        turns.removeAll { $0.number == turn.number }
+        led[turn.number] = owner
+        turnFailures = 0
+        if pending == turn.number {
+            // The waiting calls came after the login, and belong to the user that it finds.
+            epoch += 1
+            pending = nil
+            become(owner, turn.id)
+        } else {
+            save()
+        }
+        if !turns.isEmpty { planTurn(after: 0) }
+        if mailbox.count > 0 { deliver() }
     }
 
     package override func setOptedOut(_ isOut: Bool) {
@@ -238,6 +373,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             endBuyers(.refused(.optedOut))
             device = newUser()
             (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
+            (turns, led, pending) = ([], [:], nil)
+            turnTimer += 1
             refusedPurchases = []
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
             wipe(.optedOut)
@@ -261,30 +398,54 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func run(_ call: Call) {
-        if case .identify(let id) = call, id == identity { return finish(.success(.user(userNow))) }
+        if case .identify(let id) = call, id == identity, pending == nil { return finish(.success(.user(userNow))) }
         if case .entitlements(let seconds?) = call, let known = fresh(within: seconds) {
             return finish(.success(.entitlements(known)))
         }
         ensureUser { [unowned self] result in
             if case .failure(let error) = result {
-                if case .entitlements = call { return finish(fallBack(error)) }
-                return finish(.failure(error))
+                if case .turn = call {
+                    turnFailures += 1
+                    planTurn(after: delay(after: turnFailures, error))
+                }
+                return end(call, error)
             }
             switch call {
-            case .userInfo: finish(.success(.user(userNow)))
-            case .identify(let id): identify(id)
-            case .entitlements: fetch()
-            case .restore(let receipts, let strategy): restore(receipts, strategy)
-            case .properties:
-                list("/v3/users/\(current.escaped)/properties") { entries in
-                    let pairs = entries.compactMap { entry in
-                        entry["key"]?.text.map { ($0, entry["value"]?.text ?? "") }
-                    }
-                    return .properties(Dictionary(pairs, uniquingKeysWith: { $1 }))
+            case .identify, .turn: make(call)
+            case .userInfo, .entitlements, .restore, .properties, .catalog:
+                guard let pending else { return make(call) }
+                // Each of these is about the user who is logged in.
+                settle(pending) { [unowned self] error in
+                    if let error { end(call, error) } else { make(call) }
                 }
-            case .catalog:
-                list("/v3/products/\(current.escaped)") { .catalog($0.compactMap(CatalogProduct.init)) }
             }
+        }
+    }
+
+    private func end(_ call: Call, _ error: OnymError) {
+        if case .entitlements = call { return finish(fallBack(error)) }
+        finish(.failure(error))
+    }
+
+    private func make(_ call: Call) {
+        switch call {
+        case .userInfo: finish(.success(.user(userNow)))
+        case .identify(let id): identify(id)
+        case .turn(let number):
+            settle(number) { [unowned self] error in
+                finish(error.map { .failure($0) } ?? .success(.user(userNow)))
+            }
+        case .entitlements: fetch()
+        case .restore(let receipts, let strategy): restore(receipts, strategy)
+        case .properties:
+            list("/v3/users/\(current.escaped)/properties") { entries in
+                let pairs = entries.compactMap { entry in
+                    entry["key"]?.text.map { ($0, entry["value"]?.text ?? "") }
+                }
+                return .properties(Dictionary(pairs, uniquingKeysWith: { $1 }))
+            }
+        case .catalog:
+            list("/v3/products/\(current.escaped)") { .catalog($0.compactMap(CatalogProduct.init)) }
         }
     }
 
@@ -342,45 +503,46 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     // MARK: - Identify
 
     private func identify(_ id: String) {
-        ask(request("GET", path(id))) { [unowned self] result in
-            switch result.flatMap(EntitlementsClient.owner) {
+        find(id) { [unowned self] result in
+            switch result {
             case .success(let owner): identified(id, owner)
-            case .failure(let error) where error.serversStatus == 404: link(id)
             case .failure(let error): finish(.failure(error))
             }
         }
     }
 
-    private func link(_ id: String) {
+    /// Finds the user of an identity, or gives the device's user this identity.
+    private func find(_ id: String, _ then: @escaping (Result<String, OnymError>) -> Void) {
+        ask(request("GET", path(id))) { [unowned self] result in
+            let found = result.flatMap(EntitlementsClient.owner)
+            if case .failure(let error) = found, error.serversStatus == 404 { return link(id, then) }
+            then(found)
+        }
+    }
+
+    private func link(_ id: String, _ then: @escaping (Result<String, OnymError>) -> Void) {
         ask(request("POST", path(id), ["user_id": .string(device)])) { [unowned self] result in
-            switch result.flatMap(EntitlementsClient.owner) {
-            case .success(let owner): identified(id, owner)
-            case .failure(let error) where error.serversStatus == 422 || error.serversStatus == 409: look(id)
-            case .failure(let error): finish(.failure(error))
+            let linked = result.flatMap(EntitlementsClient.owner)
+            if case .failure(let error) = linked, let status = error.serversStatus, status == 422 || status == 409 {
+                return look(id, then)
             }
+            then(linked)
         }
     }
 
     /// Another device was faster, or this device's user already belongs to another user.
-    private func look(_ id: String) {
+    private func look(_ id: String, _ then: @escaping (Result<String, OnymError>) -> Void) {
         ask(request("GET", path(id))) { [unowned self] result in
-            switch result.flatMap(EntitlementsClient.owner) {
-            case .success(let owner): identified(id, owner)
-            case .failure(let error) where error.serversStatus == 404:
-                ask(request("POST", path(id), [:])) { [unowned self] result in
-                    switch result.flatMap(EntitlementsClient.owner) {
-                    case .success(let owner): identified(id, owner)
-                    case .failure(let error): finish(.failure(error))
-                    }
-                }
-            case .failure(let error): finish(.failure(error))
-            }
+            let found = result.flatMap(EntitlementsClient.owner)
+            guard case .failure(let error) = found, error.serversStatus == 404 else { return then(found) }
+            ask(request("POST", path(id), [:])) { then($0.flatMap(EntitlementsClient.owner)) }
         }
     }
 
     private func identified(_ id: String, _ owner: String) {
         // The waiting calls came after this call, and belong to the user that this call finds.
         epoch += 1
+        pending = nil
         become(owner, id)
         finish(.success(.user(userNow)))
     }
@@ -599,7 +761,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 "p": .object(body), "d": .string(device), "i": .string(identity ?? ""),
                 "t": .optional(transaction?.id), "k": .optional(transaction?.idempotencyKey),
             ])
-            guard let letter = post(EntitlementsClient.purchase, of: current, content.bytes) else {
+            guard let letter = post(EntitlementsClient.purchase, of: ownerNow, content.bytes) else {
                 return call { completion(.failure(.storage("the purchase could not be kept"))) }
             }
             buyers[letter.number] = completion
@@ -612,7 +774,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package func setProperties(_ properties: [String: String]) {
         enter {
             guard !isShutDown, !isOptedOut, !properties.isEmpty else { return }
-            post(EntitlementsClient.property, of: current, JSON.texts(properties).bytes)
+            post(EntitlementsClient.property, of: ownerNow, JSON.texts(properties).bytes)
             deliverSoon()
         }
     }
@@ -646,13 +808,15 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return failure.status == 422
                 })
         }
-        return first.kind == EntitlementsClient.purchase ? purchaseDelivery(first) : propertyDelivery(letters)
+        guard let owner = user(ofOwner: first.owner) else { return nil }
+        return first.kind == EntitlementsClient.purchase
+            ? purchaseDelivery(first, owner) : propertyDelivery(letters, owner)
     }
 
-    private func purchaseDelivery(_ letter: Mailbox.Letter) -> Delivery {
+    private func purchaseDelivery(_ letter: Mailbox.Letter, _ owner: String) -> Delivery {
         let content = mailbox.content(of: letter)
         var request = request(
-            "POST", "/v3/users/\(letter.owner.escaped)/purchases", content?["p"] ?? .object([:]),
+            "POST", "/v3/users/\(owner.escaped)/purchases", content?["p"] ?? .object([:]),
             content?["d"]?.text ?? device, content?["i"]?.text ?? "")
         request.fields["Idempotency-Key"] = content?["k"]?.text ?? mailbox.uuid(of: letter)
         let transaction = content?["t"]?.text
@@ -668,12 +832,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 runtime.announce(.accessChanged)
                 return .success(.nothing)
             },
-            retries: { [unowned self] failure in isLost(failure, letter) },
+            retries: { [unowned self] failure in isLost(failure, letter, owner) },
             isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false }, ends: [404],
             refused: { [unowned self] failure in
                 refusedPurchases.append(
                     RefusedPurchase(
-                        purchase: content?["p"] ?? .null, user: letter.owner, code: failure.code ?? "",
+                        purchase: content?["p"] ?? .null, user: owner, code: failure.code ?? "",
                         message: failure.message, at: runtime.serverNow))
                 refusedPurchases = refusedPurchases.suffix(EntitlementsClient.refusedLimit)
                 save()
@@ -703,22 +867,22 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Whether the server has lost the device's user, so that the client must make the user again; at most once for each
     /// letter. Another user that the server does not know was erased.
-    private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter) -> Bool {
-        guard failure.status == 404, letter.owner == device, retold.insert(letter.number).inserted else { return false }
+    private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter, _ owner: String) -> Bool {
+        guard failure.status == 404, owner == device, retold.insert(letter.number).inserted else { return false }
         isCreated = false
         return true
     }
 
-    private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>, _ owner: String) -> Delivery? {
         guard let first = letters.first else { return nil }
-        let run = letters.prefix { $0.kind == first.kind && $0.owner == first.owner }
+        let run = letters.prefix { $0.kind == first.kind && user(ofOwner: $0.owner) == owner }
         var properties: [String: String] = [:]
         for content in mailbox.contents(of: run) { properties.merge(content?.texts ?? [:]) { $1 } }
         let body = properties.sorted { $0.key < $1.key }.map { name, value -> JSON in
             ["key": .string(name), "value": .string(value)]
         }
         return Delivery(
-            count: run.count, request: request("POST", "/v3/users/\(first.owner.escaped)/properties", .array(body)),
+            count: run.count, request: request("POST", "/v3/users/\(owner.escaped)/properties", .array(body)),
             accept: { answer in
                 answer.object.map { body in
                     let errors = body["propertyErrors"]?.elements ?? []
@@ -726,6 +890,6 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return Rejected(count: errors.count, texts: texts)
                 }
             },
-            retries: { [unowned self] failure in isLost(failure, first) }, ends: [404])
+            retries: { [unowned self] failure in isLost(failure, first, owner) }, ends: [404])
     }
 }

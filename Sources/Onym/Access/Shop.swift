@@ -146,9 +146,23 @@ extension Access {
     }
 
     /// Answers products with the prices of the device's shop.
-    /// - Parameter ids: the shop's ids of the products.
+    /// - Parameter ids: the ids of the products in the server's catalog. The shop's own ids count too, also while the server
+    ///   cannot be reached.
     /// - Throws: `unavailable` without a shop, `appFailed` if the shop does not answer.
     public func products(_ ids: [String]) async throws(OnymError) -> [ShopProduct] {
+        guard shop != nil else { throw .refused(.unavailable) }
+        var storeIDs: [String: String] = [:]
+        do throws(OnymError) {
+            for product in try await result({ catalog(callback: $0) }).get() { storeIDs[product.id] = product.storeID }
+        } catch {
+            // The shop may know the ids by itself.
+            onym.runtime.log.write(.debug, "products: the catalog is not there: \(error)")
+        }
+        return try await soldProducts(ids.map { storeIDs[$0] ?? $0 })
+    }
+
+    /// Answers products by the shop's ids.
+    package func soldProducts(_ ids: [String]) async throws(OnymError) -> [ShopProduct] {
         guard let shop else { throw .refused(.unavailable) }
         guard let products = try? await shop.products(ids) else { throw .refused(.appFailed) }
         return products

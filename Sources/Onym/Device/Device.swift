@@ -125,7 +125,7 @@ public struct Device: Sendable {
     /// Links the current user by a code, with a callback off the main actor.
     @_disfavoredOverload
     public func link(_ code: String, callback: @escaping Callback<DeviceState>) {
-        with(callback) { $0.link(code, $1) }
+        with(callback) { $0.linkUser(code, $1) }
     }
 
     /// Links the current user with the help of the app's own back end.

@@ -25,6 +25,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     private var isResetting = false
     private var isLinking = false
     private var tokens: [@Sendable (Result<Session, OnymError>) -> Void] = []
+    /// The code of a login that the client tries until the next login or logout.
+    private var loginCode: String?
+    private var loginFailures = 0
     /// Rises when the answers to running calls must not count any more.
     private var epoch = 0
 
@@ -133,6 +136,62 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         body["message"]?.text != nil && body["errorCode"]?.text != nil
     }
 
+    // MARK: - One login
+
+    /// Creates the user of a code, or links the present user by it. After a failure that may pass, the client tries again, over
+    /// launches too, until the next login or logout.
+    package func login(_ code: String, _ completion: @escaping Completion) {
+        enter {
+            (loginCode, loginFailures) = (code, 0)
+            attemptLogin(code, completion)
+        }
+    }
+
+    private func attemptLogin(_ code: String, _ completion: @escaping Completion) {
+        let end: Completion = { [weak self] result in
+            completion(result)
+            self?.enter { self?.loginEnded(code, result) }
+        }
+        guard let session, !session.isLinked else {
+            if creation?.isResumed == true, creation?.code != code, refusal == nil {
+                creation?.waiting.append((code, end))
+                return
+            }
+            return begin(code, end)
+        }
+        link(code, end)
+    }
+
+    private func loginEnded(_ code: String, _ result: Result<DeviceState, OnymError>) {
+        guard loginCode == code, !isShutDown else { return }
+        guard case .failure(let error) = result, error.isPassing || error.isUntrusted || error.isOfAnother else {
+            loginCode = nil
+            return
+        }
+        loginFailures += 1
+        let count = loginFailures
+        later(delay(after: count, error)) { client in
+            guard let client = client as? LinkingClient, client.loginCode == code, client.loginFailures == count else {
+                return
+            }
+            client.attemptLogin(code) { _ in }
+        }
+    }
+
+    /// Removes the user from the device at once, also during another call, and informs the server later.
+    package func logout() {
+        enter {
+            loginCode = nil
+            guard !isShutDown, !isOptedOut, !isResetting else { return }
+            end(.refused(.superseded))
+            let old = session
+            forget(.superseded, keeping: LinkingClient.farewell)
+            guard let old else { return }
+            post(LinkingClient.farewell, of: old.install, old.kept.bytes)
+            deliver()
+        }
+    }
+
     // MARK: - A user by a code
 
     package func createUser(_ code: String, _ completion: @escaping Completion) {
@@ -180,7 +239,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             case .failure(let error):
                 // The server may have used the code without an answer to the client: the client keeps the key.
                 if error.isPassing || error.isUntrusted || error.isOfAnother {
-                    self.redemption?.isTold = true
+                    // A login is tried again by the client itself, also after the end of the process.
+                    let isOfApp = loginCode != redemption.code
+                    self.redemption?.isTold = isOfApp
                 } else {
                     self.redemption = nil
                 }
@@ -298,14 +359,14 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         return deactivation != nil ? .disabled : isLinking ? .inProgress : nil
     }
 
-    package func link(_ code: String, _ completion: @escaping Completion) {
-        enter {
-            if let refusal = linkRefusal { return call { completion(.failure(.refused(refusal))) } }
-            isLinking = true
-            let end = owe(completion)
-            askAsInstall("POST", "/sdk/users/link", ["authentication_code": .string(code)]) { [unowned self] result in
-                linked(result.flatMap { $0.object }, end)
-            }
+    package func linkUser(_ code: String, _ completion: @escaping Completion) { enter { link(code, completion) } }
+
+    private func link(_ code: String, _ completion: @escaping Completion) {
+        if let refusal = linkRefusal { return call { completion(.failure(.refused(refusal))) } }
+        isLinking = true
+        let end = owe(completion)
+        askAsInstall("POST", "/sdk/users/link", ["authentication_code": .string(code)]) { [unowned self] result in
+            linked(result.flatMap { $0.object }, end)
         }
     }
 

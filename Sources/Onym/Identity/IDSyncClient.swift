@@ -1,7 +1,28 @@
 package import Foundation
 
-/// The client of the IDSync dialect (spec/idsync.md 4).
+/// The client of the IDSync dialect (spec/idsync.md 4), and of the server's own call for users that come from no vendor
+/// (spec/rules.md 5): both find the user of some names.
 package final class IDSyncClient: DialectClient, @unchecked Sendable {
+    /// The form of the calls.
+    package enum Wire: Sendable {
+        case idSync(key: String, secret: String?)
+        case onym(key: String)
+
+        /// The name of the client's files.
+        var name: String {
+            switch self {
+            case .idSync: "idsync"
+            case .onym: "onym"
+            }
+        }
+        var dialect: Dialect {
+            switch self {
+            case .idSync: .idSync
+            case .onym: .onym
+            }
+        }
+    }
+
     package enum Verb: String, Sendable {
         case identify
         case login
@@ -14,12 +35,14 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         package var verb: Verb
         /// The request; nil for the kept names of the current user, which only `identify` can use.
         package var request: IdentityRequest?
+        /// The number of the login or logout that the call belongs to; nil for any other call.
+        package var turn: Int64?
     }
 
     package typealias Completion = CallQueue<Call, IdentityResult>.Completion
 
-    private let key: String
-    private let secret: String?
+    private let wire: Wire
+    package var dialect: Dialect { wire.dialect }
     private var configuration: Configuration { runtime.configuration }
 
     // The kept state.
@@ -36,6 +59,39 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// A logout without an answer yet. The request survives the process, because a user who logged out must not stay logged
     /// in.
     private var leaving: IdentityRequest?
+    /// The logins and logouts of ``OnymClient/login(_:email:code:)`` and ``OnymClient/logout()`` without an answer yet, in order.
+    private var turns: [Turn] = []
+    /// The users that such calls have led to, as long as letters wait for them.
+    private var led: [Int64: Int64] = [:]
+    private var lastTurn: Int64 = 0
+    /// The names of the last login that was answered, as long as no other call followed.
+    private var settledLogin: IdentityRequest?
+    /// The number of the turn whose next try has a timer.
+    private var turnTimer = 0
+    private var turnFailures = 0
+    /// The error of the last try.
+    private var turnError = OnymError.offline
+
+    /// A login or logout whose answer decides whose the letters after it are.
+    private struct Turn {
+        let number: Int64
+        let verb: Verb
+        let request: IdentityRequest
+
+        var call: Call { Call(verb: verb, request: request, turn: number) }
+        var kept: JSON { [.integer(number), .string(verb.rawValue), request.kept] }
+
+        init(_ number: Int64, _ verb: Verb, _ request: IdentityRequest) {
+            (self.number, self.verb, self.request) = (number, verb, request)
+        }
+
+        init?(kept: JSON) {
+            guard let fields = kept.elements, fields.count == 3, let number = fields[0].integer,
+                let verb = fields[1].text.flatMap(Verb.init)
+            else { return nil }
+            self.init(number, verb, IdentityRequest(kept: fields[2]))
+        }
+    }
 
     private let queue: CallQueue<Call, IdentityResult>
     /// The request that the client sends again under the same id.
@@ -65,27 +121,37 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// The greatest number of kept users; the user with the oldest `lastSeen` is removed first.
     package static let userLimit = 100
 
-    package init(_ runtime: Runtime, key: String, secret: String?) throws(FileFault) {
-        (self.key, self.secret) = (key, secret)
+    package init(_ runtime: Runtime, _ wire: Wire) throws(FileFault) {
+        self.wire = wire
         var callback: (@escaping @Sendable () -> Void) -> Void = { _ in }
         queue = CallQueue { callback($0) }
         var kept = Kept()
-        try super.init("idsync", runtime) { kept.fold($0) }
+        try super.init(wire.name, runtime) { kept.fold($0) }
         callback = { [unowned self] in call($0) }
         (stamp, current, first, users) = (kept.stamp, kept.current, kept.first, kept.users)
         (isOptedOut, leaving, isImported, tracking) = (kept.isOptedOut, kept.leaving, kept.isImported, kept.tracking)
+        (turns, led, lastTurn, settledLogin) = (kept.turns, kept.led, kept.lastTurn, kept.settledLogin)
         let imported = kept.isNew ? importVendor() : nil
-        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { imported ?? runtime.uuid() } }
+        if stamp.isEmpty { stamp = runtime.keepsake("\(wire.name).stamp") { imported ?? runtime.uuid() } }
         // The state was lost, but the letters remain: their user does not exist any more.
         if current != 0, users[current] == nil { current = 0 }
         save()
         queue.run = { [unowned self] in run($0) }
         if mailbox.count > 0 { deliverSoon() }
+        discard(.storage) { letter in isLost(letter.owner) }
+        if !turns.isEmpty { planTurn(after: 0) }
+    }
+
+    /// Whether an owner is of a call that the device does not know any more: the file with it was damaged.
+    private func isLost(_ owner: String) -> Bool {
+        guard owner.hasPrefix("@") else { return false }
+        let number = Int64(owner.dropFirst()) ?? 0
+        return led[number] == nil && !turns.contains { $0.number == number }
     }
 
     /// Imports the users of the vendor's SDK. Answers the device's stamp.
     private func importVendor() -> String? {
-        guard runtime.imports.contains(.mParticle) else { return nil }
+        guard dialect == .idSync, runtime.imports.contains(.mParticle) else { return nil }
         let vendor = MParticleImport(runtime.vendorStore, now: runtime.milliseconds)
         runtime.announce(.mParticle, vendor.tally)
         isOptedOut = vendor.isOptedOut
@@ -107,6 +173,10 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         var isOptedOut = false
         var leaving: IdentityRequest?
         var tracking: (status: TrackingStatus, time: Int64)?
+        var turns: [Turn] = []
+        var led: [Int64: Int64] = [:]
+        var lastTurn: Int64 = 0
+        var settledLogin: IdentityRequest?
 
         mutating func fold(_ line: Mailbox.Line) {
             switch line {
@@ -120,12 +190,17 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 for user in (state["users"]?.elements ?? []).compactMap(User.init(kept:)) { users[user.id] = user }
                 isOptedOut = state["out"]?.bool ?? false
                 leaving = state["leaving"].map { IdentityRequest(kept: $0) }
+                turns = (state["turns"]?.elements ?? []).compactMap(Turn.init(kept:))
+                led = [:]
+                for (number, user) in state["led"]?.members ?? [:] { led[Int64(number) ?? 0] = user.integer }
+                lastTurn = state["turn"]?.integer ?? 0
+                settledLogin = state["login"].map { IdentityRequest(kept: $0) }
                 tracking = state["tracking"]?["status"]?.text.flatMap(TrackingStatus.init).map {
                     ($0, state["tracking"]?["time"]?.integer ?? 0)
                 }
             case .letter(let letter, let body):
                 guard letter.kind == IDSyncClient.attribute else { return }
-                users[Int64(letter.owner) ?? current]?.fold(body)
+                users[Int64(letter.owner) ?? current]?.fold(body())
             }
         }
     }
@@ -133,8 +208,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// The current user, for a reader that only reads the files; nil where no state exists.
     static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (user: User?, owner: String, isOut: Bool)? {
         var kept = Kept()
-        _ = try Mailbox("idsync", in: files, id: 0, report: { _ in }, fold: { kept.fold($0) })
+        for name in ["idsync", "onym"] where kept.isNew {
+            _ = try Mailbox(name, in: files, id: 0, report: { _ in }, fold: { kept.fold($0) })
+        }
         if kept.isNew { return nil }
+        if let turn = kept.turns.last { return (nil, IDSyncClient.owner(ofTurn: turn.number), kept.isOptedOut) }
         let user = kept.users[kept.current]
         return (user, user == nil || kept.isImported ? "" : "\(kept.current)", kept.isOptedOut)
     }
@@ -143,7 +221,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     func take(_ note: NoteOfReader) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            postEvent(of: note.user ?? "", at: note.time, note.body)
+            let owner = note.user ?? ""
+            if isLost(owner) { return runtime.announce(.dropped(1, .refused(.refused(.superseded)))) }
+            postEvent(of: owner, at: note.time, note.body)
         }
     }
 
@@ -153,11 +233,17 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
             "leaving": leaving?.kept ?? .null, "imported": isImported ? true : .null,
             "tracking": tracking.map { ["status": .string($0.status.rawValue), "time": .integer($0.time)] } ?? .null,
+            "turns": turns.isEmpty ? .null : .array(turns.map(\.kept)),
+            "led": led.isEmpty
+                ? .null
+                : .object(Dictionary(led.map { ("\($0.key)", .integer($0.value)) }, uniquingKeysWith: { $1 })),
+            "turn": lastTurn == 0 ? .null : .integer(lastTurn), "login": settledLogin?.kept ?? .null,
         ])
     }
 
     /// Errors of all calls, and those of aliases (spec/idsync.md 1.7).
     package override func isEnvelope(_ body: JSON) -> Bool {
+        if dialect == .onym { return body["code"]?.text != nil }
         let error = body["errors"]?.elements?.first ?? body
         return error["code"]?.text != nil && error["message"]?.text != nil
     }
@@ -168,20 +254,22 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     // MARK: - Users
 
     package var deviceStamp: String { enter { stamp } }
-    package var currentUser: User? { enter { seen(current) } }
+    /// The current user; nil while the answer to a login or logout is missing.
+    package var currentUser: User? { enter { turns.isEmpty ? seen(current) : nil } }
     package func user(_ id: Int64) -> User? { enter { seen(id) } }
 
     /// All users, the newest first; the current user is always the first.
     package var allUsers: [User] {
         enter {
             let others = users.keys.filter { $0 != current }.compactMap(seen)
+            // While an answer is missing nobody is current, and the user of before is the newest.
             return (seen(current).map { [$0] } ?? []) + others.sorted { ($0.lastSeen, $0.id) > ($1.lastSeen, $1.id) }
         }
     }
 
     private func seen(_ id: Int64) -> User? {
         guard var user = users[id] else { return nil }
-        if id == current { user.lastSeen = runtime.time.now }
+        if id == current, turns.isEmpty { user.lastSeen = runtime.time.now }
         return user
     }
 
@@ -196,12 +284,25 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// Keeps a change of an attribute: `v` is the new value, `t` marks a tag, and a change without both removes the name.
     private func change(_ body: JSON, of id: Int64) {
         enter {
-            guard !isOptedOut, !isShutDown, users[id] != nil else { return }
-            guard post(IDSyncClient.attribute, of: owner(id), body.bytes) != nil else { return }
+            guard !isOptedOut, !isShutDown, let user = users[id] else { return }
+            guard post(IDSyncClient.attribute, of: owner(id), told(body, of: user).bytes) != nil else { return }
             users[id]?.fold(body)
             mailbox.fold(kept)
             deliverSoon()
         }
+    }
+
+    /// The server's own call finds a user by names, so the letter has the user's names of now.
+    private func told(_ body: JSON, of user: User) -> JSON {
+        guard dialect == .onym, case .object(var members) = body else { return body }
+        var names = user.identities
+        if user.id == current, turns.isEmpty { names[.deviceApplicationStamp] = stamp }
+        members["i"] = IDSyncClient.names(names)
+        return .object(members)
+    }
+
+    private static func names(_ identities: [IdentityType: String]) -> JSON {
+        .texts(Dictionary(identities.map { ($0.key.rawValue, $0.value) }, uniquingKeysWith: { $1 }))
     }
 
     /// Sets all attributes of a user; other attributes are removed.
@@ -241,8 +342,24 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     package func log(_ body: [UInt8], at time: Int64? = nil) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            postEvent(of: owner(current), at: time, body)
+            postEvent(of: ownerNow, at: time, body)
         }
+    }
+
+    /// Whether the dialect has events.
+    package var takesEvents: Bool { dialect == .idSync }
+
+    /// The owner of a letter that is made now.
+    private var ownerNow: String { turns.last.map { IDSyncClient.owner(ofTurn: $0.number) } ?? owner(current) }
+
+    /// The owner of letters whose user is the one that a call leads to.
+    private static func owner(ofTurn number: Int64) -> String { "@\(number)" }
+
+    /// The user of a letter's owner; nil while nobody knows.
+    private func user(ofOwner owner: String) -> String? {
+        if owner.isEmpty { return firstUser }
+        guard owner.hasPrefix("@") else { return owner }
+        return Int64(owner.dropFirst()).flatMap { led[$0] }.map { "\($0)" }
     }
 
     /// The owner of a letter: empty for the first user in an answer of the server.
@@ -254,8 +371,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             isOptedOut = isOut
             guard isOut else { return save() }
             (current, first, users, leaving, stamp) = (0, 0, [:], nil, runtime.uuid())
-            isImported = false
-            runtime.configuration.keepsakes?.keep(nil, as: "idsync.stamp")
+            (turns, led, settledLogin, isImported) = ([], [:], nil, false)
+            turnTimer += 1
+            runtime.configuration.keepsakes?.keep(nil, as: "\(wire.name).stamp")
             queue.close(.refused(.optedOut))
             // A waiting call from before the opt-out is not sent after the opt-in.
             attempt = .none
@@ -275,8 +393,21 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         enter {
             if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
             if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            if dialect == .onym, verb == .search || verb == .modify {
+                return call { completion(.failure(.refused(.unavailable))) }
+            }
+            warn(of: request, in: verb)
             var job = Call(verb: verb, request: request)
             let overlap = configuration.overlap
+            if verb == .login || verb == .logout || verb == .identify && request != nil {
+                settledLogin = nil
+                // Calls that decide who the user is keep their order.
+                if !turns.isEmpty { return add(verb, request ?? IdentityRequest(), completion) }
+            }
+            // The user is the one of the login or logout that has no answer yet.
+            if verb == .identify, request == nil, let turn = turns.first {
+                return queue.add(turn.call, .queue, completion)
+            }
             if verb == .logout, overlap == .queue || queue.isEmpty {
                 leaving = request ?? IdentityRequest()
                 save()
@@ -297,6 +428,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     private func run(_ call: Call) {
         attempt = newAttempt
+        if let turn = call.turn, turn != turns.first?.number {
+            // Calls are made in their order: this one waits for the one before it.
+            let isWaiting = turns.contains { $0.number == turn }
+            return queue.finish(.failure(isWaiting ? turnError : .refused(.superseded)))
+        }
         if call.verb == .modify {
             // `modify` needs a user whose names it can change.
             if current == 0 || isImported, [nil, current].contains(call.request?.user) {
@@ -316,22 +452,45 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if call.verb != .search {
             for (type, value) in deviceIdentities where identities[type] == nil { identities[type] = value }
         }
-        var body = frame
-        body["known_identities"] = .texts(
-            Dictionary(identities.map { ($0.key.rawValue, $0.value) }, uniquingKeysWith: { $1 }))
-        if call.verb != .search, current != 0 { body["previous_mpid"] = .string("\(current)") }
         let asked = call.request?.identities ?? identities.mapValues { $0 }
-        exchange(request("/v1/\(call.verb.rawValue)", .object(body))) { [unowned self] result in
-            switch result.flatMap(Answer.read) {
+        exchange(identityRequest(call, IDSyncClient.names(identities))) { [unowned self] result in
+            switch result.flatMap({ [dialect] in Answer.read($0, dialect) }) {
             case .failure(let error): fail(error) { [unowned self] in send(call, for: whole) }
             case .success(let answer):
                 if call.verb == .search { return found(answer) }
                 let previous = become(answer, asked, by: call)
-                if whole == call { return finish(.success(IdentityResult(user: userNow, previousUser: previous))) }
+                if whole == call {
+                    return finish(.success(answer.result(users[answer.mpid] ?? userNow, previous)))
+                }
                 attempt = newAttempt
                 modify(whole)
             }
         }
+    }
+
+    private func identityRequest(_ call: Call, _ names: JSON) -> HTTPRequest {
+        let previous: JSON = current == 0 ? .null : .string("\(current)")
+        switch wire {
+        case .idSync:
+            var body = frame
+            body["known_identities"] = names
+            if call.verb != .search, current != 0 { body["previous_mpid"] = previous }
+            return request("/v1/\(call.verb.rawValue)", .object(body))
+        case .onym(let key):
+            let traits = call.request?.traits ?? [:]
+            let body: JSON = .sparse([
+                "kind": .string(call.verb.rawValue), "ids": names, "previous": previous,
+                "traits": traits.isEmpty ? .null : .object(traits),
+            ])
+            return ownRequest(key, body, id: attempt.id)
+        }
+    }
+
+    /// A request of the server's own call. The server recognizes it by its id when it comes again.
+    private func ownRequest(_ key: String, _ body: JSON, id: String) -> HTTPRequest {
+        HTTPRequest(
+            "POST", configuration.endpoint, "/onym/v1/identify",
+            ["Authorization": "Bearer \(key)", "Idempotency-Key": id], json: body)
     }
 
     private var userNow: User { seen(current) ?? User(current, at: runtime.time.now) }
@@ -368,17 +527,120 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         later(delay(after: attempt.count, error), once)
     }
 
+    package override func willFlush() {
+        turnTimer += 1
+        takeTurn()
+    }
+
     package override func networkIsBack() {
+        if !turns.isEmpty, queue.isEmpty { planTurn(after: runtime.part(of: DialectClient.longestReturn)) }
         guard let retry else { return }
         self.retry = nil
         later(runtime.part(of: DialectClient.longestReturn), retry)
     }
 
     private func finish(_ result: Result<IdentityResult, OnymError>) {
+        let call = queue.calls.first
         // The app gets the failure of its logout, and decides.
-        if queue.calls.first?.verb == .logout, !isLeavingLater { forgetLeaving() }
+        if call?.verb == .logout, call?.turn == nil, !isLeavingLater { forgetLeaving() }
         attempt = .none
+        if let turn = call?.turn { return finish(turn, result) }
         queue.finish(result)
+    }
+
+    // MARK: - One login
+
+    /// Makes a login or logout that counts at once: all letters from now on belong to the user that its answer names. The
+    /// client makes the call again until it has an answer, over launches too, or until the next login or logout.
+    package func turn(_ verb: Verb, _ request: IdentityRequest, _ completion: @escaping Completion) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            warn(of: request, in: verb)
+            // The same user again: the letters have their owner already.
+            if verb == .login, turns.isEmpty, settledLogin == request, current != 0, queue.isEmpty {
+                return queue.add(Call(verb: verb, request: request), .queue, completion)
+            }
+            add(verb, request, completion)
+        }
+    }
+
+    private func add(_ verb: Verb, _ request: IdentityRequest, _ completion: @escaping Completion) {
+        let old = turns.isEmpty && current != 0 ? "\(current)" : nil
+        let waiting = Set(mailbox.letters.lazy.map(\.owner))
+        let running = queue.calls.first?.turn
+        // Nobody waits for what such a call would lead to.
+        turns.removeAll { $0.number != running && !waiting.contains(IDSyncClient.owner(ofTurn: $0.number)) }
+        lastTurn += 1
+        led = led.filter { number, _ in
+            number > lastTurn - IDSyncClient.ledLimit || waiting.contains(IDSyncClient.owner(ofTurn: number))
+        }
+        let turn = Turn(lastTurn, verb, request)
+        turns.append(turn)
+        (leaving, settledLogin) = (nil, nil)
+        save()
+        if let old { runtime.announce(.userChanged(dialect, from: old, to: nil)) }
+        turnTimer += 1
+        turnFailures = 0
+        if let first = turns.first, first.number != turn.number, !queue.calls.contains(first.call) {
+            queue.add(first.call, .queue) { _ in }
+        }
+        queue.add(turn.call, .queue, completion)
+    }
+
+    /// The number of last turns whose users the client knows, also if no letter waits: an extension may leave an event late.
+    private static let ledLimit: Int64 = 50
+
+    /// Makes the first call that has no answer yet.
+    private func takeTurn() {
+        guard let turn = turns.first, !isOptedOut, !queue.calls.contains(where: { $0.turn != nil }) else { return }
+        queue.add(turn.call, .queue) { _ in }
+    }
+
+    private func planTurn(after delay: TimeInterval) {
+        turnTimer += 1
+        let number = turnTimer
+        later(delay) { client in
+            guard let client = client as? IDSyncClient, client.turnTimer == number else { return }
+            client.takeTurn()
+        }
+    }
+
+    /// Ends the call of a turn.
+    private func finish(_ number: Int64, _ result: Result<IdentityResult, OnymError>) {
+        defer { queue.finish(result) }
+        guard case .failure(let error) = result, turns.first?.number == number else {
+            if !turns.isEmpty { planTurn(after: 0) }
+            return
+        }
+        // The server's own refusal of a call that others have followed is its last word.
+        if turns.count > 1, !error.isPassing, let status = error.serversStatus, ![401, 403].contains(status) {
+            turns.removeFirst()
+            let owner = IDSyncClient.owner(ofTurn: number)
+            discard(.refused(error)) { $0.owner == owner }
+            save()
+            return planTurn(after: 0)
+        }
+        turnFailures += 1
+        turnError = error
+        planTurn(after: delay(after: turnFailures, error))
+    }
+
+    /// The answer to a turn has come: the letters that waited for it have their user.
+    private func settle(_ number: Int64, _ user: Int64) {
+        guard turns.first?.number == number else { return }
+        let turn = turns.removeFirst()
+        led[number] = user
+        turnFailures = 0
+        settledLogin = turn.verb == .login && turns.isEmpty ? turn.request : nil
+    }
+
+    // MARK: - Warnings
+
+    /// Writes a warning about contents of a request that have no effect, or hardly the effect that the app wants.
+    private func warn(of request: IdentityRequest?, in verb: Verb) {
+        guard let request else { return }
+        for warning in request.warnings(in: verb) { runtime.log.write(.warnings, "\(verb.rawValue): \(warning)") }
     }
 
     private var newAttempt: Attempt {
@@ -391,18 +653,35 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let mpid: Int64
         let isLoggedIn: Bool
         let isEphemeral: Bool
+        var merged: [IdentityResult.Merge] = []
+        var left: [IdentityResult.Left] = []
+        var isKnown: Bool?
 
-        static func read(_ answer: HTTPAnswer) -> Result<Answer, OnymError> {
+        static func read(_ answer: HTTPAnswer, _ dialect: Dialect) -> Result<Answer, OnymError> {
             answer.object.flatMap { body in
-                // Success is exactly 200, with an MPID in it (spec/idsync.md 0.3).
-                guard answer.status == 200, let mpid = body["mpid"]?.integer, mpid != 0 else {
+                // Success is exactly 200, with an id in it (spec/idsync.md 0.3).
+                guard answer.status == 200, let id = (body["mpid"] ?? body["person"])?.integer, id != 0 else {
                     return .failure(answer.malformed)
                 }
+                guard dialect == .onym else {
+                    return .success(
+                        Answer(
+                            mpid: id, isLoggedIn: body["is_logged_in"]?.bool ?? false,
+                            isEphemeral: body["is_ephemeral"]?.bool ?? false))
+                }
+                let isKnown = body["known"]?.bool ?? false
                 return .success(
                     Answer(
-                        mpid: mpid, isLoggedIn: body["is_logged_in"]?.bool ?? false,
-                        isEphemeral: body["is_ephemeral"]?.bool ?? false))
+                        mpid: id, isLoggedIn: isKnown, isEphemeral: false,
+                        merged: (body["merged"]?.elements ?? []).compactMap(IdentityResult.Merge.init),
+                        left: (body["left"]?.elements ?? []).compactMap(IdentityResult.Left.init), isKnown: isKnown))
             }
+        }
+
+        func result(_ user: User, _ previous: User?) -> IdentityResult {
+            var result = IdentityResult(user: user, previousUser: previous)
+            (result.merged, result.left, result.isKnown) = (merged, left, isKnown)
+            return result
         }
     }
 
@@ -437,12 +716,14 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if first == 0 { first = isImported && !isOfImported ? old : current }
         isImported = false
         if !isLeavingLater { leaving = nil }
+        let wasKnown = turns.isEmpty && old != 0
+        if let turn = call.turn { settle(turn, current) }
         save()
-        if old != current {
-            runtime.announce(.userChanged(.idSync, from: old == 0 ? nil : "\(old)", to: "\(current)"))
+        if turns.isEmpty, old != current || !wasKnown {
+            runtime.announce(.userChanged(dialect, from: wasKnown ? "\(old)" : nil, to: "\(current)"))
         }
         // Letters that waited for an owner can go out now.
-        if !hadOwner, mailbox.count > 0 { deliver() }
+        if !hadOwner || call.turn != nil, mailbox.count > 0 { deliver() }
         return previous
     }
 
@@ -512,6 +793,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         enter {
             if isShutDown { return .failure(.refused(.shutDown)) }
             if isOptedOut { return .failure(.refused(.optedOut)) }
+            if dialect == .onym { return .failure(.refused(.unavailable)) }
             if request.source == 0 || request.destination == 0 {
                 return .failure(.refused(.invalid("both users of an alias need an MPID")))
             }
@@ -562,6 +844,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// Makes a request, and signs it if the key has a secret (spec/idsync.md 1.2). The signature is of the path with the
     /// version, also if the app's own host has another path.
     private func request(_ path: String, _ json: JSON, to kind: IDSyncHosts.Kind = .identity) -> HTTPRequest {
+        guard case .idSync(let key, let secret) = wire else { preconditionFailure("The call has another form.") }
         let address = configuration.idSyncHosts.address(kind, isTracked: tracking?.status == .authorized)
         let sentPath = address?.omitsVersion == true ? IDSyncClient.withoutVersion(path, kind) : path
         return IDSyncClient.sign(
@@ -589,9 +872,13 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
         guard let first = letters.first else { return nil }
-        if first.kind == IDSyncClient.alias { return aliasDelivery(first) }
-        let owner = first.owner.isEmpty ? firstUser : first.owner
-        guard let owner else { return nil }
+        let (key, secret): (String, String?)
+        switch wire {
+        case .idSync(let ownKey, let ownSecret): (key, secret) = (ownKey, ownSecret)
+        case .onym(let key): return traitDelivery(letters, key)
+        }
+        if first.kind == IDSyncClient.alias { return aliasDelivery(first, key) }
+        guard let owner = user(ofOwner: first.owner) else { return nil }
         var events: [JSON] = []
         // The last change of each name; nil removes the name.
         var attributes: [String: JSON?] = [:]
@@ -599,9 +886,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         var last = first
         var lost = 0
         for (letter, content) in zip(letters, mailbox.contents(of: letters)) {
-            guard letter.kind != IDSyncClient.alias, (letter.owner.isEmpty ? firstUser : letter.owner) == owner else {
-                break
-            }
+            guard letter.kind != IDSyncClient.alias, user(ofOwner: letter.owner) == owner else { break }
             if content == nil { lost += 1 }
             if letter.kind == IDSyncClient.attribute {
                 if let name = content?["k"]?.text { attributes.updateValue(User.value(of: content), forKey: name) }
@@ -631,7 +916,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let request = request("/v2/\(key.escaped)/events", body, to: .events)
         var delivery = Delivery(count: count, request: request, accept: { $0.taken }, lost: lost)
         if let change = configuration.changeUpload {
-            let (secret, path, now) = (secret, "/v2/\(key.escaped)/events", runtime.serverNow)
+            let (path, now) = ("/v2/\(key.escaped)/events", runtime.serverNow)
             delivery.change = {
                 guard let body = change(body) else { return nil }
                 var changed = request
@@ -673,7 +958,23 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         ]
     }
 
-    private func aliasDelivery(_ letter: Mailbox.Letter) -> Delivery {
+    /// Changes of one user's attributes, in the server's own call.
+    private func traitDelivery(_ letters: ArraySlice<Mailbox.Letter>, _ key: String) -> Delivery? {
+        guard let first = letters.first, let owner = user(ofOwner: first.owner) else { return nil }
+        let run = letters.prefix { user(ofOwner: $0.owner) == owner }
+        let contents = mailbox.contents(of: run)
+        var traits: [String: JSON] = [:]
+        for content in contents {
+            if let name = content?["k"]?.text { traits[name] = User.value(of: content) ?? .null }
+        }
+        let names = contents.last.flatMap { $0?["i"] } ?? [:]
+        let body: JSON = ["ids": names, "previous": .string(owner), "traits": .object(traits)]
+        return Delivery(
+            count: run.count, request: ownRequest(key, body, id: mailbox.uuid(of: first)),
+            accept: { answer in answer.object.map { _ in .nothing } }, lost: contents.count { $0 == nil })
+    }
+
+    private func aliasDelivery(_ letter: Mailbox.Letter, _ key: String) -> Delivery {
         let body: JSON = [
             "request_id": .string(mailbox.uuid(of: letter)), "request_type": "alias", "api_key": .string(key),
             "environment": .string(configuration.environment.rawValue),
@@ -703,5 +1004,21 @@ extension IdentityRequest {
     fileprivate init(kept: JSON) {
         self.init()
         for (type, value) in kept.members ?? [:] { identities[IdentityType(rawValue: type)] = value.text }
+    }
+}
+
+extension IdentityResult.Merge {
+    fileprivate init?(_ json: JSON) {
+        guard let id = json["id"]?.text, let from = json["from"]?.integer, let into = json["into"]?.integer else {
+            return nil
+        }
+        self.init(id: id, from: from, into: into)
+    }
+}
+
+extension IdentityResult.Left {
+    fileprivate init?(_ json: JSON) {
+        guard let type = json["type"]?.text, let rule = json["rule"]?.text else { return nil }
+        self.init(type: IdentityType(rawValue: type), rule: rule)
     }
 }

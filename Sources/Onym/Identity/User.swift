@@ -80,6 +80,9 @@ public struct IdentityRequest: Hashable, Sendable {
     public var identities: [IdentityType: String?]
     /// The user whose names `modify` changes; nil for the user who is current when the call runs.
     public var user: User.ID?
+    /// Properties that the call gives the user, with a key of ``Configuration/Key/onym(key:)``; null removes a property. The
+    /// server writes them with the rest of the call or not at all.
+    public var traits: [String: JSON] = [:]
 
     /// Makes a request.
     public init(_ identities: [IdentityType: String?] = [:]) { self.identities = identities }
@@ -99,6 +102,36 @@ public struct IdentityResult: Hashable, Sendable {
     public let previousUser: User?
     /// The names that `modify` changed, by user and type.
     public var changes: [Change] = []
+    /// The merges of people that the call has made, with a key of ``Configuration/Key/onym(key:)``.
+    public var merged: [Merge] = []
+    /// The names of the call that do not belong to the user now, with a key of ``Configuration/Key/onym(key:)``.
+    public var left: [Left] = []
+    /// Whether the user has a name of those that a login can use; nil in other dialects.
+    public var isKnown: Bool?
+
+    /// A merge of two people.
+    public struct Merge: Hashable, Sendable {
+        /// The id of the merge, by which an administrator can undo it.
+        public let id: String
+        /// The person who is a part of the other one now.
+        public let from: Int64
+        /// The person who remains.
+        public let into: Int64
+
+        /// Makes a merge, for an app's own tests.
+        public init(id: String, from: Int64, into: Int64) { (self.id, self.from, self.into) = (id, from, into) }
+    }
+
+    /// A name that the call could not give the user.
+    public struct Left: Hashable, Sendable {
+        /// The name's type; `previous` for the user of before, whom the server does not know.
+        public let type: IdentityType
+        /// The server's rule: `held_elsewhere`, `blocked_value`, `immutable`, …
+        public let rule: String
+
+        /// Makes such a name, for an app's own tests.
+        public init(type: IdentityType, rule: String) { (self.type, self.rule) = (type, rule) }
+    }
 
     /// Makes a result, for an app's own tests.
     public init(user: User, previousUser: User? = nil, changes: [Change] = []) {
@@ -143,4 +176,43 @@ public struct AliasRequest: Hashable, Sendable {
 
     /// The greatest number of days that an alias may reach back (spec/idsync.md 1.8).
     public static let windowDays = 90
+}
+
+extension IdentityRequest {
+    /// The values that servers accept from nobody, because apps send them by mistake.
+    private static let blocked: Set<String> = ["0", "null", "nil", "anonymous", "undefined", "none", "unknown"]
+    /// The greatest size of a value in bytes.
+    private static let valueBytes = 4096
+
+    /// The contents that have no effect in a call, or not the effect that the app wants. No warning contains a value.
+    func warnings(in verb: IDSyncClient.Verb) -> [String] {
+        var warnings: [String] = []
+        if verb == .modify, identities.isEmpty { warnings.append("the request has no name, so it changes nothing") }
+        if verb == .search, identities.isEmpty { warnings.append("the request has no name to look for") }
+        if user != nil, verb == .login || verb == .logout {
+            warnings.append("the user of the request only counts in modify")
+        }
+        for (type, value) in identities.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            let name = type.rawValue
+            switch value {
+            case nil where verb != .modify: warnings.append("\(name) is nil, which only modify understands")
+            case nil: break
+            case "": warnings.append("\(name) is empty, and is not sent")
+            case let value?:
+                if value.utf8.count > IdentityRequest.valueBytes {
+                    warnings.append("\(name) has more than \(IdentityRequest.valueBytes) bytes, which servers refuse")
+                }
+                if IdentityRequest.blocked.contains(value.lowercased()) {
+                    warnings.append("\(name) is a placeholder, and servers connect nobody by it")
+                }
+                if value.trimmingCharacters(in: .whitespacesAndNewlines) != value {
+                    warnings.append("\(name) begins or ends with a space, and so is another name")
+                }
+            }
+            if type == .deviceApplicationStamp {
+                warnings.append("\(name) is the SDK's own id of the installation")
+            }
+        }
+        return warnings
+    }
 }

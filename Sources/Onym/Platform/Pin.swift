@@ -6,9 +6,9 @@ import Foundation
 
 /// A certificate that the SDK accepts from a server, or the public key of such a certificate.
 ///
-/// The SDK checks pins on platforms where Foundation shows an app the server's certificates: on Apple's platforms. On other
-/// platforms the initializer of the SDK refuses a configuration with pins, because the pins would have no effect: use a
-/// ``Transport`` that checks them.
+/// The SDK checks pins on platforms where Foundation shows an app the server's certificates: on Apple's platforms. On Linux,
+/// libcurl checks pins of the form ``spki(_:)``. The initializer of the SDK refuses other pins there, because they would have no
+/// effect: use a ``Transport`` that checks them.
 public enum Pin: Hashable, Sendable {
     /// The SHA-256 of a whole certificate (DER).
     case certificate([UInt8])

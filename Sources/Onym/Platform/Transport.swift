@@ -70,7 +70,7 @@ public enum TransportFault: Error, Hashable, Sendable {
     case connection(String)
 }
 
-/// Sends requests to the server. The default is ``URLSessionTransport``.
+/// Sends requests to the server. The default is ``URLSessionTransport``, and on Linux libcurl, where it is installed.
 public protocol Transport: Sendable {
     /// Sends a request. `completion` runs at most once, on any thread. A transport may never answer, because the SDK has its
     /// own time limit. Answers a function that cancels the request.

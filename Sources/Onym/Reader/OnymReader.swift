@@ -195,7 +195,7 @@ extension Clients {
             if notes.isEmpty { return }
             let (known, claimed) = (idsync?.notesOfReader ?? [], claim?.notesOfReader ?? [])
             for note in notes {
-                if !known.contains(note.name) { idsync?.take(note) }
+                if takesEventsOfPeople, !known.contains(note.name) { idsync?.take(note) }
                 if !claimed.contains(note.name) { claim?.take(note) }
                 try runtime.files.remove(note.name)
             }

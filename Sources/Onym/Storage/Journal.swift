@@ -43,7 +43,8 @@ package final class Journal {
     // MARK: - Reading
 
     /// Reads all lines, the oldest first. Answers the names of the files that got bad lines.
-    package func replay(_ body: (JSON, Place) -> Void) throws(FileFault) -> [String] {
+    /// - Parameter body: gets the JSON of a line, and answers whether it can be read.
+    package func replay(_ body: (ArraySlice<UInt8>, Place) -> Bool) throws(FileFault) -> [String] {
         segments = try files.names().compactMap(number).sorted()
         var setAside: [String] = []
         for number in segments {
@@ -74,14 +75,16 @@ package final class Journal {
     }
 
     /// Answers the unreadable lines.
-    private func replay(_ bytes: [UInt8], _ segment: Int, isLast: Bool, _ body: (JSON, Place) -> Void) -> [UInt8] {
+    private func replay(
+        _ bytes: [UInt8], _ segment: Int, isLast: Bool, _ body: (ArraySlice<UInt8>, Place) -> Bool
+    ) -> [UInt8] {
         var bad: [UInt8] = []
         var start = 0
         while start < bytes.count {
             let end = bytes[start...].firstIndex(of: 0x0A) ?? bytes.count
             mend = []
-            if let value = Journal.value(bytes[start..<end]) {
-                body(value, Place(segment: segment, offset: start, count: end - start))
+            let place = Place(segment: segment, offset: start, count: end - start)
+            if let text = Journal.text(bytes[start..<end]), body(text, place) {
                 if end == bytes.count { mend = [0x0A] }
             } else if end == bytes.count {
                 mend = Journal.spoil
@@ -121,13 +124,16 @@ package final class Journal {
         }
     }
 
-    private static func value(_ line: ArraySlice<UInt8>) -> JSON? {
+    private static func value(_ line: ArraySlice<UInt8>) -> JSON? { text(line).flatMap { JSON($0) } }
+
+    /// The JSON of a line; nil for a line with a wrong sum.
+    private static func text(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         guard line.count > 9 else { return nil }
         let text = line.dropFirst(9)
         guard line[line.startIndex + 8] == 0x20,
             let claimed = UInt32(String(decoding: line.prefix(8), as: UTF8.self), radix: 16), claimed == CRC32.sum(text)
         else { return nil }
-        return JSON(text)
+        return text
     }
 
     // MARK: - Writing

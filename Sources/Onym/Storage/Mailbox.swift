@@ -45,28 +45,29 @@ package final class Mailbox {
         journal = Journal(name, in: files)
         self.id = Int64(truncatingIfNeeded: id >> 2)
         var gone: Set<Int64> = []
-        let setAside = try journal.replay { line, place in
+        let setAside = try journal.replay { text, place in
+            if let letter = Mailbox.letter(text, place) {
+                next = max(next, letter.number &+ 1)
+                storage.append(letter)
+                fold(.letter(letter, { Mailbox.content(text) }))
+                return true
+            }
+            guard let line = JSON(text) else { return false }
             guard let fields = line.elements, let kind = fields.first?.text, fields.count > 1,
                 let number = fields[1].integer
-            else { return }
+            else { return true }
             switch kind {
             case "s" where fields.count == 5:
                 next = max(next, number)
                 settled = max(settled, fields[2].integer ?? 0)
                 self.id = fields[3].integer ?? self.id
                 fold(.state(fields[4]))
-            case "l" where fields.count == 6:
-                next = max(next, number &+ 1)
-                guard let owner = fields[2].text, let kind = fields[3].text, let time = fields[4].integer else {
-                    return
-                }
-                let letter = Letter(number: number, owner: owner, kind: kind, time: time, place: place)
-                storage.append(letter)
-                fold(.letter(letter, fields[5]))
             case "a": settled = max(settled, number)
             case "d": gone.insert(number)
+            // A line of a later version.
             default: break
             }
+            return true
         }
         storage.removeAll { $0.number <= settled || gone.contains($0.number) }
         for name in setAside { report(name) }
@@ -74,7 +75,52 @@ package final class Mailbox {
 
     package enum Line {
         case state(JSON)
-        case letter(Letter, JSON)
+        /// A letter, and its content. A start reads the contents that it needs alone: thousands of letters may wait.
+        case letter(Letter, () -> JSON)
+    }
+
+    /// Reads a letter without its content; nil for another line.
+    private static func letter(_ text: ArraySlice<UInt8>, _ place: Journal.Place) -> Letter? {
+        var rest = text
+        guard rest.starts(with: "[\"l\",".utf8) else { return nil }
+        rest = rest.dropFirst(5)
+        guard let number = Mailbox.number(&rest), let owner = word(&rest), let kind = word(&rest),
+            let time = Mailbox.number(&rest),
+            rest.last == UInt8(ascii: "]")
+        else { return nil }
+        return Letter(number: number, owner: owner, kind: kind, time: time, place: place)
+    }
+
+    /// Reads a number, and the comma after it.
+    private static func number(_ rest: inout ArraySlice<UInt8>) -> Int64? {
+        guard let comma = rest.firstIndex(of: UInt8(ascii: ",")),
+            let number = Int64(String(decoding: rest[..<comma], as: UTF8.self))
+        else { return nil }
+        rest = rest[(comma + 1)...]
+        return number
+    }
+
+    /// Reads a text, and the comma after it.
+    private static func word(_ rest: inout ArraySlice<UInt8>) -> String? {
+        guard rest.first == UInt8(ascii: "\"") else { return nil }
+        var end = rest.startIndex + 1
+        var hasEscapes = false
+        while end < rest.endIndex, rest[end] != UInt8(ascii: "\"") {
+            if rest[end] == UInt8(ascii: "\\") {
+                hasEscapes = true
+                end += 1
+            }
+            end += 1
+        }
+        guard end + 1 < rest.endIndex, rest[end + 1] == UInt8(ascii: ",") else { return nil }
+        let text = rest[rest.startIndex...end]
+        rest = rest[(end + 2)...]
+        return hasEscapes ? JSON(text)?.text : String(decoding: text.dropFirst().dropLast(), as: UTF8.self)
+    }
+
+    private static func content(_ text: ArraySlice<UInt8>) -> JSON {
+        guard let fields = JSON(text)?.elements, fields.count == 6 else { return .null }
+        return fields[5]
     }
 
     // MARK: - Writing
@@ -177,6 +223,12 @@ package final class Mailbox {
         moveHead(by: 1)
         _ = try journal.append(JSON.array([.string("d"), .integer(letter.number)]).bytes)
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
+    }
+
+    /// Removes one waiting letter.
+    package func drop(_ letter: Letter) throws(FileFault) {
+        guard let index = (head..<storage.count).first(where: { storage[$0].number == letter.number }) else { return }
+        try drop(at: index)
     }
 
     /// Removes all letters except one kind, and keeps only a state: older lines do not exist any more.

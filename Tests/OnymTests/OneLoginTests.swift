@@ -1,0 +1,431 @@
+import ClientKit
+import Foundation
+import Onym
+import TestKit
+import Testing
+
+/// One login for all dialects: the answers decide whose the letters after it are.
+@Suite("One login", .timeLimit(.minutes(30)))
+struct OneLoginTests {
+    private let bench = Bench(
+        .idSync(key: "k", secret: nil), .claim(key: "owl_client_k", bundleID: "b"), .entitlements(key: "e"))
+
+    /// The users under whom an event was sent, at any try.
+    private func mpids(of name: String) -> Set<String> {
+        let uploads = bench.transport.requests.filter { $0.path.hasSuffix("/events") }
+        let those = uploads.filter { request in
+            (request.json["events"]?.elements ?? []).contains { $0["data"]?["event_name"] == .string(name) }
+        }
+        return Set(those.map { $0.json["mpid"]?.text ?? "" })
+    }
+
+    /// Answers the first open request whose path has this end; false without such a request.
+    @discardableResult
+    private func answer(_ end: String, _ answer: ScriptedTransport.Answer) -> Bool {
+        bench.settle()
+        guard let index = bench.transport.open.firstIndex(where: { $0.path.hasSuffix(end) }) else { return false }
+        bench.answer(answer, at: index)
+        return true
+    }
+
+    @Test("counts at once in all dialects, and has a result for each of them")
+    func login() throws {
+        let ends = Collector<Result<LoginResult, OnymError>>()
+        bench.onym.login("ada", email: "ada@example.com", callback: ends.callback)
+        #expect(bench.onym.claimUser == "ada" && bench.onym.access.user?.identityID == "ada")
+        #expect(bench.onym.users.current == nil)
+        let request = try #require(bench.transport.open.first { $0.path == "/v1/login" })
+        #expect(request.json["known_identities"]?["customerid"] == "ada")
+        #expect(request.json["known_identities"]?["email"] == "ada@example.com")
+        answer("/v1/login", .json(200, ["mpid": "7", "is_logged_in": true]))
+        answer("\(bench.onym.access.user?.deviceID ?? "")", .json(201, [:]))
+        #expect(ends.values.isEmpty)
+        answer("/v3/identities/ada", .json(200, ["user_id": "QON_ada"]))
+        let result = try #require(ends.values.first).get()
+        #expect(ends.values.count == 1 && result.failures.isEmpty)
+        #expect(try result.users[.idSync]?.get() == "7" && result.users[.claim]?.get() == "ada")
+        #expect(try result.users[.entitlements]?.get() == "QON_ada")
+        #expect(bench.onym.users.current?.id == 7 && bench.onym.access.user?.id == "QON_ada")
+        #expect(bench.notices.contains(.userChanged(.idSync, from: nil, to: "7")))
+        // The same user once more: nothing waits for the answer.
+        bench.onym.login("ada", email: "ada@example.com", callback: ends.callback)
+        #expect(bench.onym.users.current?.id == 7 && bench.onym.claimUser == "ada")
+    }
+
+    @Test("an offline logout gives what follows to nobody of before, also over a crash")
+    func offline() throws {
+        bench.onym.identity.login(IdentityRequest([.customerID: "ada"]), callback: { _ in })
+        answer("/v1/login", .json(200, ["mpid": "7", "is_logged_in": true]))
+        bench.onym.log("of ada")
+        bench.onym.logout()
+        #expect(bench.onym.users.current == nil && !bench.onym.users.isLoggedIn)
+        bench.onym.log("of nobody")
+        answer("/v1/logout", .fault(.offline))
+        bench.relaunch()
+        #expect(bench.onym.users.current == nil)
+        bench.onym.log("still of nobody")
+        bench.onym.login("bob", callback: { _ in })
+        bench.onym.log("of bob")
+        // The calls come in their order, as they would have with a network.
+        bench.advance(1)
+        answer("/v1/logout", .json(200, ["mpid": "8"]))
+        bench.advance(1)
+        answer("/v1/login", .json(200, ["mpid": "9", "is_logged_in": true]))
+        for _ in 0..<20 where bench.onym.idsync?.mailbox.count != 0 {
+            bench.advance(60)
+            answer("/events", .bytes(202, ""))
+        }
+        #expect(mpids(of: "of ada") == ["7"] && mpids(of: "of nobody") == ["8"])
+        #expect(mpids(of: "still of nobody") == ["8"] && mpids(of: "of bob") == ["9"])
+        #expect(bench.onym.users.current?.id == 9)
+    }
+
+    @Test("a login that fails is tried again until the next one, and its failure is told")
+    func again() throws {
+        let ends = Collector<Result<LoginResult, OnymError>>()
+        let bench = Bench(.idSync(key: "k", secret: nil))
+        bench.onym.login("ada", callback: ends.callback)
+        bench.answer(.fault(.offline))
+        #expect(try ends.values.first?.get().failures == [.idSync: .offline])
+        bench.advance(3)
+        #expect(bench.transport.open.map(\.path) == ["/v1/login"])
+        bench.answer(.json(200, ["mpid": "7", "is_logged_in": true]))
+        #expect(bench.onym.users.current?.id == 7 && ends.values.count == 1)
+        // Nothing waits for the one that the next login follows.
+        bench.onym.login("bob", callback: { _ in })
+        bench.answer(.fault(.timeout))
+        bench.onym.login("carl", callback: { _ in })
+        #expect(bench.transport.open.map { $0.json["known_identities"]?["customerid"] } == ["carl"])
+    }
+
+    @Test("what was logged under a login that the server refuses for good is dropped when another follows, and told")
+    func refused() throws {
+        let bench = Bench(.idSync(key: "k", secret: nil))
+        bench.onym.login("ada", callback: { _ in })
+        bench.onym.log("of a refused login")
+        let refusal: JSON = ["errors": [["code": "VALIDATION_ERROR", "message": "no"]]]
+        bench.answer(.json(400, refusal))
+        #expect(bench.onym.idsync?.mailbox.count == 1)
+        bench.onym.login("bob", callback: { _ in })
+        bench.answer(.json(400, refusal))
+        bench.advance(0)
+        #expect(bench.onym.idsync?.mailbox.count == 0)
+        #expect(bench.notices.contains { if case .dropped(1, .refused(.http)) = $0 { true } else { false } })
+        bench.answer(.json(200, ["mpid": "9", "is_logged_in": true]))
+        #expect(bench.onym.users.current?.id == 9)
+    }
+
+    @Test("a purchase after an offline login goes to the user that the login finds, also after the logout")
+    func purchase() throws {
+        let bench = Bench(.entitlements(key: "e"))
+        let device = try #require(bench.onym.access.user?.deviceID)
+        bench.onym.login("ada", callback: { _ in })
+        bench.answer(.fault(.offline))
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
+        bench.onym.logout()
+        #expect(bench.onym.access.user == AccessUser(id: device, deviceID: device, identityID: nil))
+        bench.relaunch()
+        for _ in 0..<50 where bench.onym.entitlements?.mailbox.count != 0 {
+            bench.advance(5)
+            while let request = bench.transport.open.first {
+                switch request.path {
+                case "/v3/identities/ada": bench.answer(.json(200, ["user_id": "QON_ada"]))
+                default: bench.answer(.json(201, [:]))
+                }
+            }
+        }
+        let sent = try #require(bench.transport.requests.last { $0.path.hasSuffix("/purchases") })
+        #expect(sent.path == "/v3/users/QON_ada/purchases" && sent.fields["Onym-Identity"] == "ada")
+        #expect(bench.onym.access.user?.id == device && bench.onym.access.user?.identityID == nil)
+    }
+
+    @Test("an id that a dialect would refuse is refused at once", arguments: ["", "owl_anon_x", "a\u{0}b"])
+    func invalid(id: String) {
+        let ends = Collector<OnymError?>()
+        bench.onym.login(id, callback: { ends.callback($0.failure) })
+        bench.settle()
+        let isInvalid = if case .refused(.invalid) = ends.values.first ?? nil { true } else { false }
+        #expect(isInvalid, "\(ends.values)")
+        #expect(bench.transport.requests.isEmpty)
+    }
+
+    // MARK: - The server's own call
+
+    @Test("with a key of the server's own call, it says what was merged and left")
+    func own() throws {
+        let bench = Bench(.onym(key: "onym_client_k"))
+        let ends = Collector<Result<IdentityResult, OnymError>>()
+        var request = IdentityRequest([.customerID: "ada"])
+        request.traits = ["plan": "pro"]
+        bench.onym.identity.login(request, callback: ends.callback)
+        let sent = try #require(bench.transport.open.first)
+        #expect(sent.path == "/onym/v1/identify" && sent.fields["Authorization"] == "Bearer onym_client_k")
+        #expect(sent.json["kind"] == "login" && sent.json["ids"]?["customerid"] == "ada")
+        #expect(sent.json["ids"]?["device_application_stamp"]?.text?.isEmpty == false)
+        #expect(sent.json["traits"] == ["plan": "pro"] && sent.json["previous"] == nil)
+        let id = try #require(sent.fields["Idempotency-Key"])
+        bench.answer(
+            .json(
+                200,
+                [
+                    "person": "-9", "root": "-9", "known": true, "new": false, "matched": ["customerid"],
+                    "linked": [], "left": [["type": "email", "rule": "held_elsewhere"]],
+                    "merged": [["id": "m_1", "from": "5", "into": "-9"]], "kept_apart": [],
+                ]))
+        let result = try #require(ends.values.first).get()
+        #expect(result.user.id == -9 && result.user.isLoggedIn && result.isKnown == true)
+        #expect(result.left == [.init(type: .email, rule: "held_elsewhere")])
+        #expect(result.merged == [.init(id: "m_1", from: 5, into: -9)])
+        #expect(bench.notices == [.userChanged(.onym, from: nil, to: "-9")])
+        // An attribute is a property of the person, and goes with the person's names.
+        bench.onym.users.setAttribute("seats", 3, of: result.user)
+        bench.onym.users.removeAttribute("plan", of: result.user)
+        bench.onym.flush(callback: { _ in })
+        let traits = try #require(bench.transport.open.first)
+        #expect(traits.json["traits"] == ["seats": 3, "plan": .null] && traits.json["ids"]?["customerid"] == "ada")
+        #expect(traits.json["previous"] == "-9" && traits.fields["Idempotency-Key"] != id)
+        bench.answer(.json(200, ["person": "-9", "known": true]))
+        #expect(bench.onym.idsync?.mailbox.count == 0)
+        // The same answers as errors; and what the call does not have.
+        bench.onym.identity.identify(callback: ends.callback)
+        bench.answer(.json(409, ["code": "identity_in_use", "title": "no"]))
+        let failure: HTTPFailure? = if case .failure(.http(let failure)) = ends.values.last { failure } else { nil }
+        #expect(failure?.code == "identity_in_use" && failure?.isServersWord == true)
+        bench.onym.identity.search(IdentityRequest([.email: "a"]), callback: ends.callback)
+        bench.settle()
+        #expect(ends.values.last == .failure(.refused(.unavailable)))
+        bench.onym.log("nobody takes events")
+        bench.settle()
+        #expect(bench.notices.last == .dropped(1, .refused(.refused(.notConfigured))))
+        bench.relaunch()
+        #expect(bench.onym.users.current?.id == -9)
+    }
+
+    // MARK: - Warnings
+
+    @Test(
+        "contents of a request that have no effect are in the log, without their values",
+        arguments: [
+            (IdentityRequest([.customerID: "null"]), "login: customerid is a placeholder"),
+            (IdentityRequest([.email: ""]), "login: email is empty"),
+            (IdentityRequest([.email: nil]), "login: email is nil"),
+            (IdentityRequest([.customerID: " secret"]), "login: customerid begins or ends with a space"),
+            (IdentityRequest([.deviceApplicationStamp: "secret"]), "login: device_application_stamp is the SDK's own"),
+            (IdentityRequest([.other: String(repeating: "secret", count: 700)]), "login: other has more than 4096"),
+        ])
+    func warnings(request: IdentityRequest, text: String) {
+        let lines = Collector<String>()
+        let bench = Bench(.idSync(key: "k", secret: nil)) { ($0.log, $0.logger) = (.warnings, lines.callback) }
+        bench.onym.identity.login(request, callback: { _ in })
+        #expect(lines.values.contains { $0.contains(text) }, "\(lines.values)")
+        #expect(!lines.values.contains { $0.contains("secret") })
+        let before = lines.values.count
+        bench.onym.identity.modify(IdentityRequest([.email: nil, .customerID: "ada"]), callback: { _ in })
+        #expect(lines.values.count == before)
+    }
+}
+
+/// Random programs of an app with one login: the network is away, loses answers, and fails; the process is killed.
+///
+/// What is logged after a login goes to the customer who logged in, what is logged after a logout to a user of that logout
+/// alone, and all of it once.
+final class OneLoginProgram {
+    private enum Whose: Hashable {
+        case first
+        case customer(String)
+        case logout(Int)
+    }
+
+    private var dice: SeededGenerator
+    private let bench: Bench
+    private var whose: [String: Whose] = [:]
+    private var claims: [String: String] = [:]
+    private var bought: [String: String] = [:]
+    private var now = Whose.first
+    private var next = 0
+    private var logouts = 0
+
+    // The server.
+    private var customers: [String: Int64] = [:]
+    private var lastUser: Int64 = 100
+    private var arrived: [String: Set<Int64>] = [:]
+    private var arrivedClaim: [String: Set<String>] = [:]
+    private var paid: [String: Set<String>] = [:]
+    private(set) var faults: [String] = []
+    private var trace: [String] = []
+
+    init(seed: UInt64) {
+        dice = SeededGenerator(seed: seed)
+        bench = Bench(
+            .idSync(key: "k", secret: nil), .claim(key: "owl_client_k", bundleID: "b"), .entitlements(key: "e"),
+            seed: seed
+        ) {
+            $0.flushInterval = 2
+            $0.batchSize = 5
+            $0.safety = .whenever
+        }
+    }
+
+    var story: String { trace.joined(separator: "\n") }
+
+    private func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &dice) }
+
+    func run() -> [String] {
+        for _ in 0..<10 + roll(40) { step() }
+        drain()
+        check()
+        return faults
+    }
+
+    private func step() {
+        switch roll(16) {
+        case 0..<4:
+            next += 1
+            let name = "event-\(next)"
+            (whose[name], claims[name]) = (now, bench.onym.claimUser)
+            trace.append("log \(name) for \(now)")
+            bench.onym.log(name)
+        case 4, 5:
+            let user = "u\(roll(3))"
+            trace.append("login \(user)")
+            now = .customer(user)
+            bench.onym.login(user, callback: { _ in })
+        case 6:
+            trace.append("logout")
+            logouts += 1
+            now = .logout(logouts)
+            bench.onym.logout()
+        case 7:
+            next += 1
+            let user = bench.onym.access.user
+            bought["\(next).00"] = user?.identityID ?? ""
+            trace.append("buy \(next) for \(user?.identityID ?? "the device")")
+            let purchase = Purchase(
+                price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r")
+            bench.onym.access.purchase(purchase, callback: { _ in })
+        case 8:
+            trace.append("kill")
+            bench.relaunch()
+        case 9: bench.advance([0.5, 3, 40][roll(3)])
+        case 10: bench.settle()
+        default: answer()
+        }
+    }
+
+    private func answer() {
+        let count = bench.transport.open.count
+        guard count > 0, let (request, completion) = bench.transport.take(roll(count)) else { return }
+        switch roll(6) {
+        case 0:
+            trace.append("offline: \(request.path)")
+            ScriptedTransport.complete(completion, .fault(.offline))
+        case 1:
+            trace.append("lost: \(request.path)")
+            _ = serve(request)
+            ScriptedTransport.complete(completion, .fault(.timeout))
+        case 2:
+            trace.append("fault: \(request.path)")
+            ScriptedTransport.complete(completion, [.bytes(500, ""), .bytes(403, "<html>")][roll(2)])
+        default:
+            trace.append("answer: \(request.path)")
+            ScriptedTransport.complete(completion, serve(request))
+        }
+        if roll(3) > 0 { bench.settle() }
+    }
+
+    private func serve(_ request: HTTPRequest) -> ScriptedTransport.Answer {
+        let (path, json) = (request.path, request.json)
+        if path.hasSuffix("/events") {
+            let user = json["mpid"]?.integer ?? 0
+            for event in json["events"]?.elements ?? [] {
+                arrived[event["data"]?["event_name"]?.text ?? "", default: []].insert(user)
+            }
+            return .bytes(202, "")
+        }
+        if path == "/v1/ingest" {
+            for event in json["events"]?.elements ?? [] {
+                arrivedClaim[event["message"]?.text ?? "", default: []].insert(event["user_id"]?.text ?? "")
+            }
+            return .json(200, ["accepted": 1, "rejected": 0])
+        }
+        if path.hasSuffix("/purchases") {
+            let parts = path.split(separator: "/").map(String.init)
+            paid[json["price"]?.text ?? "", default: []].insert(
+                "\(parts[2]) \(request.fields["Onym-Identity"] ?? "")")
+            return .json(201, [:])
+        }
+        if path.hasPrefix("/v3/identities/") { return .json(200, ["user_id": .string("QON_" + path.suffix(2))]) }
+        if path.hasPrefix("/v1/identity/") || path.hasPrefix("/v3/") { return .json(200, ["claimed": true]) }
+        lastUser += 1
+        guard let name = json["known_identities"]?["customerid"]?.text else {
+            return .json(200, ["mpid": .string("\(lastUser)")])
+        }
+        let user = customers[name] ?? lastUser
+        customers[name] = user
+        return .json(200, ["mpid": .string("\(user)"), "is_logged_in": true])
+    }
+
+    private func drain() {
+        trace.append("drain")
+        bench.onym.identity.identify(callback: { _ in })
+        for _ in 0..<600 {
+            bench.settle()
+            while let (request, completion) = bench.transport.take() {
+                ScriptedTransport.complete(completion, serve(request))
+                bench.settle()
+            }
+            let onym = bench.onym
+            if onym.idsync?.mailbox.count == 0, onym.claim?.mailbox.count == 0, onym.entitlements?.mailbox.count == 0 {
+                return
+            }
+            bench.advance(bench.time.nextDelay ?? 1)
+        }
+        faults.append("it never came to an end")
+    }
+
+    private func check() {
+        var users: [Whose: Set<Int64>] = [:]
+        for (name, whose) in whose.sorted(by: { $0.key < $1.key }) {
+            guard let user = arrived[name] else {
+                faults.append("\(name) of \(whose) never came")
+                continue
+            }
+            if case .customer(let id) = whose, user != [customers[id] ?? 0] {
+                faults.append("\(name) of \(id) went to \(user)")
+            }
+            users[whose, default: []].formUnion(user)
+            if arrivedClaim[name] != [claims[name] ?? ""] {
+                faults.append("\(name) of \(claims[name] ?? "") was claimed by \(arrivedClaim[name] ?? [])")
+            }
+        }
+        for (whose, ids) in users {
+            guard case .logout = whose else { continue }
+            if ids.count > 1 { faults.append("\(whose) led to \(ids)") }
+            // What was logged before the device had any user belongs to the first one, whoever that is.
+            for (other, others) in users where other != whose && other != .first && !others.isDisjoint(with: ids) {
+                faults.append("\(whose) and \(other) share \(ids)")
+            }
+        }
+        let device = bench.onym.access.user?.deviceID ?? ""
+        for (price, identity) in bought {
+            let user = identity.isEmpty ? device : "QON_\(identity)"
+            if paid[price] != ["\(user) \(identity)"] { faults.append("\(price) of \(identity): \(paid[price] ?? [])") }
+        }
+    }
+}
+
+@Suite("Random programs with one login", .timeLimit(.minutes(30)))
+struct OneLoginProgramTests {
+    @Test("what is logged and bought goes to whom it is of, whatever the network does, once")
+    func programs() {
+        let seeds = Soak.histories(1000)
+        for seed in seeds {
+            let program = OneLoginProgram(seed: seed)
+            if !program.run().isEmpty {
+                Issue.record("seed \(seed): \(program.faults.joined(separator: "; "))\n\(program.story)")
+                return
+            }
+        }
+        Soak.report("\(seeds.count) random programs with one login")
+    }
+}
