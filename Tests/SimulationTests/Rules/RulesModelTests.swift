@@ -329,6 +329,7 @@ private struct RulesHistory {
         case .personFull: "person_full"
         case .demoted: "demoted"
         case .contested: "contested_device"
+        case .sentFrom: "sent_from"
         }
     }
 
