@@ -62,7 +62,11 @@ enum ExportCalls {
                     {"kind":"next","cursor":…}: send this cursor as ?cursor=…, also after an interruption.
                     """,
                 query: [
-                    .init("form", .string("facts, which is the only form of this call.")),
+                    .init(
+                        "form",
+                        .string(
+                            "facts, the default; tables, which adds to each line what the tables of a warehouse need, in "
+                                + "members that begin with x_; graph, which has people and merges only.")),
                     .init("since", .integer("The last call of an earlier export; 0, the default, exports everything.")),
                     .init("cursor", .string("The cursor of the answer before.")),
                 ],
@@ -82,6 +86,7 @@ enum ExportCalls {
 
 /// One answer of an export of all people: the call's place, and the sums of the lines before it.
 private struct ProjectExport {
+    private let form: ExportPage.Form
     private let since: JournalSequence
     /// The place behind the answer before; nil for the first answer.
     private let place: ExportPage.Place?
@@ -92,7 +97,10 @@ private struct ProjectExport {
         func invalid(_ detail: String) -> Rejection {
             Rejection(Native.problem(.badRequest, code: Native.validationError, detail, request.id))
         }
-        guard query?["form"] ?? "facts" == "facts" else { throw invalid("form must be facts.") }
+        guard let form = ExportPage.Form(named: query?["form"] ?? "facts") else {
+            throw invalid("form must be facts, tables or graph.")
+        }
+        self.form = form
         var since = JournalSequence.zero
         if let text = query?["since"] {
             guard let number = Int64(text), number >= 0 else {
@@ -116,7 +124,7 @@ private struct ProjectExport {
     }
 
     func run(_ snapshot: any Snapshot, in project: ProjectID, at moment: Instant) throws(StoreFault) -> [UInt8] {
-        var text = FactsText(sums)
+        var text = FactsText(sums, form)
         let begin: ExportPage.Place
         if let place {
             begin = place
@@ -125,8 +133,8 @@ private struct ProjectExport {
             begin = ExportPage.Place(since: min(since, last), upTo: last)
             text.header(project, begin, at: moment)
         }
-        let page = try ExportPage(begin, in: project, snapshot)
-        for fact in page.facts { text.add(fact) }
+        let page = try ExportPage(begin, form, in: project, snapshot)
+        for line in page.lines { text.add(line) }
         if let next = page.next { text.next(cursor(next, text.sums)) } else { text.end() }
         return text.bytes
     }

@@ -38,18 +38,20 @@ struct FactsText {
 
     private(set) var bytes: [UInt8] = []
     private(set) var sums: Sums
+    private let form: ExportPage.Form
 
-    init(_ sums: Sums) { self.sums = sums }
+    init(_ sums: Sums, _ form: ExportPage.Form = .facts) { (self.sums, self.form) = (sums, form) }
 
     /// Writes the first line of an export.
     mutating func header(_ project: ProjectID, _ place: ExportPage.Place, at moment: Instant) {
+        let form = form
         line { json in
             json.key("kind")
             json.string("header")
             json.key("onym")
             json.integer(1)
             json.key("form")
-            json.string("facts")
+            json.string(form.name)
             json.key("project")
             json.decimalString(project.rawValue)
             json.key("since")
@@ -94,13 +96,14 @@ struct FactsText {
         }
     }
 
-    /// Writes a fact.
-    mutating func add(_ fact: ExportedFact) {
-        let start = bytes.count
+    /// Writes a fact. The lines of tables and of a graph also have members that an import leaves out: their names begin with x_.
+    mutating func add(_ exported: ExportedLine) {
+        let (start, fact, form) = (bytes.count, exported.fact, form)
         line { json in
             json.key("kind")
             json.string(fact.kind.rawValue)
             FactsText.write(fact, &json)
+            if form != .facts { FactsText.writeSource(of: exported, &json) }
         }
         sums.add(fact.kind, Array(bytes[start..<bytes.count - 1]))
     }
@@ -110,6 +113,48 @@ struct FactsText {
         json.object(body)
         bytes += json.bytes
         bytes.append(UInt8(ascii: "\n"))
+    }
+
+    /// Writes where a fact comes from.
+    private static func writeSource(of line: ExportedLine, _ json: inout JSONWriter) {
+        if let made = line.made {
+            json.key("x_call")
+            json.integer(made.sequence.rawValue)
+            json.key("x_at")
+            json.moment(made.at)
+            json.key("x_by")
+            json.string("\(made.kind.name)")
+            json.key("x_request")
+            json.string(made.requestID)
+        }
+        if let ended = line.ended {
+            json.key("x_end_call")
+            json.integer(ended.sequence.rawValue)
+            json.key("x_end_at")
+            json.moment(ended.at)
+            json.key("x_end_request")
+            json.string(ended.requestID)
+        }
+        switch line.fact {
+        case .link:
+            json.key("x_place")
+            json.integer(line.place)
+        case .merge(let merge, _, _):
+            json.key("x_id")
+            json.decimalString(merge.id.rawValue)
+        case .row:
+            json.key("x_received")
+            json.moment(line.receivedAt)
+        case .purchase, .grant:
+            guard let holder = line.holder else { return }
+            json.key("x_person")
+            json.decimalString(holder.rawValue)
+            json.key("x_entitlements")
+            json.array { json in
+                for entitlement in line.entitlements { json.string(entitlement) }
+            }
+        case .person, .property, .install, .alias, .erased: break
+        }
     }
 
     private static func write(_ fact: ExportedFact, _ json: inout JSONWriter) {
@@ -274,6 +319,22 @@ extension Purchase.Period {
 
     init?(factsName name: String) {
         guard let known = [Self.normal, .trial, .intro].first(where: { $0.factsName == name }) else { return nil }
+        self = known
+    }
+}
+
+extension ExportPage.Form {
+    /// The form's name in the calls.
+    package var name: String {
+        switch self {
+        case .facts: "facts"
+        case .tables: "tables"
+        case .graph: "graph"
+        }
+    }
+
+    init?(named name: String) {
+        guard let known = [Self.facts, .tables, .graph].first(where: { $0.name == name }) else { return nil }
         self = known
     }
 }

@@ -12,8 +12,8 @@ protocol ProgramCommand: SendableMetatype {
     /// The necessary words after the command's name, in order. A last word with … stands for one word or
     /// more, and in brackets for any number of words.
     static var operands: [String] { get }
-    /// The switch with which the command takes no words; nil for most commands.
-    static var switchWithoutOperands: String? { get }
+    /// The flags with which the command takes no words.
+    static var flagsWithoutOperands: [String] { get }
     static var switches: [String] { get }
 
     /// Runs the command. Answers the exit code.
@@ -23,7 +23,7 @@ protocol ProgramCommand: SendableMetatype {
 extension ProgramCommand {
     static var valuedFlags: [String] { [] }
     static var operands: [String] { [] }
-    static var switchWithoutOperands: String? { nil }
+    static var flagsWithoutOperands: [String] { [] }
     static var switches: [String] { ["json"] }
 
     static var words: [String] { name.split(separator: " ").map(String.init) }

@@ -1,4 +1,6 @@
 import Compression
+import DialectNative
+import Domain
 import Glibc
 import HTTPMessage
 import Invocation
@@ -11,28 +13,36 @@ enum ExportCommand: ProgramCommand {
     static let usage = """
         onym export ID [--data DIR] [--project ID]
         onym export --all [--since CALL] [--output FILE] [--anew] [--data DIR] [--project ID]
+        onym export --tables DIR [--format csv|parquet] [--since CALL] [--anew] [--data DIR] [--project ID]
 
         ID is a person's id in any form: an MPID, or an identity such as customerid:42.
 
         --all exports all people of the project, in the form facts that "onym import" reads. --since takes the upto of an
         earlier export, and exports what was made, ended or erased after it. FILE is compressed with gzip if its name ends
         in .gz. An export to a file that was interrupted goes on with the same command; --anew begins again.
+
+        --tables makes tables for a warehouse: a folder with files for each table, and manifest.json.
         """
     static let operands = ["ID"]
-    static let switchWithoutOperands: String? = "all"
-    static let valuedFlags = ["project", "since", "output"]
+    static let flagsWithoutOperands = ["all", "tables"]
+    static let valuedFlags = ["project", "since", "output", "tables", "format"]
     static let switches = ["all", "anew"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
+        if let folder = arguments["tables"] { return try makeTables(context, in: folder) }
+        if arguments.has("format") { throw .usage("--format is for --tables.") }
         if arguments.has("all") {
             return try context.controlClient().session { session throws(CommandFault) in
                 guard let path = arguments["output"] else { return try print(context, session) }
-                return try ExportRun(path, context, session).run()
+                guard let run = try ExportRun(path, .facts, since: arguments["since"] ?? "0", context, session).run()
+                else { return 130 }
+                context.terminal.result("\(path) has \(run.bytes) bytes; \(run.lines) lines were written now.")
+                return 0
             }
         }
         for flag in ["since", "output", "anew"] where arguments.has(flag) {
-            throw .usage("--\(flag) is for --all.")
+            throw .usage("--\(flag) is for --all and --tables.")
         }
         let path = PeopleCommands.path(arguments.words[0]) + "/export"
         try context.controlClient().session { session throws(CommandFault) in
@@ -52,10 +62,38 @@ enum ExportCommand: ProgramCommand {
         if context.arguments.has("anew") { throw .usage("--anew is for --output.") }
         var cursor: String?
         repeat {
-            let part = try session.exported(context, after: cursor)
+            let part = try session.exported(.facts, since: context.arguments["since"] ?? "0", after: cursor)
             context.show(part.lines)
             cursor = part.cursor
         } while cursor != nil
+        return 0
+    }
+}
+
+extension ExportCommand {
+    /// Exports the lines of all people into the folder, and makes the tables from them.
+    private static func makeTables(_ context: CommandContext, in path: String) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        for flag in ["all", "output"] where arguments.has(flag) {
+            throw .usage("--\(flag) and --tables are two exports.")
+        }
+        guard let format = TableFormat(rawValue: arguments["format"] ?? "parquet") else {
+            throw .usage("--format is csv or parquet.")
+        }
+        let folder = try TableFolder(path, format)
+        let since = arguments["since"] ?? "0"
+        let (facts, graph) = ("\(path)/lines.jsonl.gz", "\(path)/graph.jsonl.gz")
+        let isWhole = try context.controlClient().session { session throws(CommandFault) in
+            // The people and merges before a part say which people its rows belong to.
+            let isDone = try ExportRun(facts, .tables, since: since, context, session).run() != nil
+            if !isDone || since == "0" { return isDone }
+            return try ExportRun(graph, .graph, since: "0", context, session).run() != nil
+        }
+        guard isWhole else { return 130 }
+        try TableExport.run(facts: facts, graph: since == "0" ? nil : graph, into: folder)
+        unsafe unlink(facts)
+        unsafe unlink(graph)
+        for table in Table.allCases { context.terminal.result("\(table.rawValue): \(folder.rows(table)) rows") }
         return 0
     }
 }
@@ -64,6 +102,8 @@ enum ExportCommand: ProgramCommand {
 /// and the cursor of the next lines.
 private final class ExportRun {
     private let path: String
+    private let form: ExportPage.Form
+    private let since: String
     private let context: CommandContext
     private let session: ControlClient.Session
     private var descriptor: CInt = -1
@@ -71,20 +111,23 @@ private final class ExportRun {
 
     private var partPath: String { path + ".part" }
     private var nextPath: String { path + ".part.next" }
-    private var since: String { context.arguments["since"] ?? "0" }
 
-    init(_ path: String, _ context: CommandContext, _ session: ControlClient.Session) {
-        (self.path, self.context, self.session) = (path, context, session)
+    init(
+        _ path: String, _ form: ExportPage.Form, since: String, _ context: CommandContext,
+        _ session: ControlClient.Session
+    ) {
+        (self.path, self.form, self.since, self.context, self.session) = (path, form, since, context, session)
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    func run() throws(CommandFault) -> Int32 {
+    /// Writes the file; nil after an interruption.
+    func run() throws(CommandFault) -> (bytes: Int, lines: Int)? {
         Interrupt.watch()
         var cursor = try open()
         var written = 0
         while true {
-            let part = try session.exported(context, after: cursor)
+            let part = try session.exported(form, since: since, after: cursor)
             try append(path.hasSuffix(".gz") ? Gzip.deflate(part.lines) : part.lines)
             written += part.lines.count { $0 == UInt8(ascii: "\n") }
             guard let next = part.cursor else { break }
@@ -92,13 +135,12 @@ private final class ExportRun {
             try keep(next)
             if Interrupt.came {
                 context.terminal.note("Stopped. The same command goes on from there.")
-                return 130
+                return nil
             }
         }
         guard unsafe rename(partPath, path) == 0 else { throw fault(path) }
         unsafe unlink(nextPath)
-        context.terminal.result("\(path) has \(length) bytes; \(written) lines were written now.")
-        return 0
+        return (length, written)
     }
 
     /// Opens the file, and returns the cursor at which an interrupted export goes on.
@@ -161,9 +203,9 @@ private final class ExportRun {
 extension ControlClient.Session {
     /// The next part of an export of all people.
     fileprivate func exported(
-        _ context: CommandContext, after cursor: String?
+        _ form: ExportPage.Form, since: String, after cursor: String?
     ) throws(CommandFault) -> (lines: [UInt8], cursor: String?) {
-        let query = CallText.query([("since", context.arguments["since"]), ("cursor", cursor)])
+        let query = CallText.query([("form", form.name), ("since", since), ("cursor", cursor)])
         return try done("POST", "/onym/v1/export\(query)").part()
     }
 }

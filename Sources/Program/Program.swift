@@ -151,7 +151,7 @@ package enum Program {
                 words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
                 switches: command.switches)
             // A last operand with … stands for one word or more.
-            let takesNone = command.switchWithoutOperands.map(arguments.has) ?? false
+            let takesNone = command.flagsWithoutOperands.contains(where: arguments.has)
             let operands = takesNone ? [] : command.operands
             let isOpen = operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false
             let neededCount = operands.count { !$0.hasPrefix("[") }

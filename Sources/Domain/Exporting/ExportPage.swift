@@ -36,16 +36,29 @@ package struct ExportPage {
         }
     }
 
-    package private(set) var facts: [ExportedFact] = []
+    /// What an export is for.
+    package enum Form: Equatable, Sendable {
+        /// The lines that an import reads.
+        case facts
+        /// The same lines, and what the tables of a warehouse need beside them.
+        case tables
+        /// Only people and their merges, from which the tables of a part know the groups before it.
+        case graph
+    }
+
+    package private(set) var lines: [ExportedLine] = []
     /// The place of the next page; nil at the end.
     package private(set) var next: Place?
 
+    private let form: Form
     private let project: ProjectID
     private let snapshot: any Snapshot
     private let isCurrent: Bool
     /// The documents and the people of this page. A page has each of them once.
     private var written: Set<DocumentKey> = []
     private var settled: Set<PersonID> = []
+    /// The catalog of the project, once a purchase has asked for it.
+    private var catalog: Catalog?
     /// The identities of the person that the page asked about last.
     private var held: (person: PersonID, identities: [HeldIdentity])?
 
@@ -55,7 +68,10 @@ package struct ExportPage {
     private static let rowsReadAtOnce = 500
 
     /// Reads a page.
-    package init(_ place: Place, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+    package init(
+        _ place: Place, _ form: Form = .facts, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        self.form = form
         self.project = project
         self.snapshot = snapshot
         isCurrent = try snapshot.lastCall() <= place.upTo
@@ -71,6 +87,7 @@ package struct ExportPage {
                     try readCalls(&place) { page, call throws(StoreFault) in try page.takeBelongings(call, begin) }
                 }
             if !isDone { break }
+            if form == .graph { return }
             switch place.part {
             case .people:
                 place.part = .rows
@@ -84,7 +101,11 @@ package struct ExportPage {
         next = place
     }
 
-    private var isFull: Bool { facts.count >= ExportPage.factsPerPage }
+    private var isFull: Bool { lines.count >= ExportPage.factsPerPage }
+
+    private mutating func add(_ fact: ExportedFact, made: RecordedCall? = nil, ended: RecordedCall? = nil) {
+        lines.append(ExportedLine(fact, made: made, ended: ended))
+    }
 
     /// Reads calls until the page is full; true behind the last call of the export.
     private mutating func readCalls(
@@ -109,9 +130,13 @@ package struct ExportPage {
         while !isFull {
             let rows = try snapshot.rows(
                 after: RowNumber(rawValue: place.after), limit: ExportPage.rowsReadAtOnce)
+            let arrivals = form == .tables ? try snapshot.arrivals(of: rows.map(\.row.number)) : [:]
             for (holder, row) in rows {
                 if row.number > last { return true }
-                if holder == project { facts.append(.row(row)) }
+                if holder == project {
+                    add(.row(row))
+                    lines[lines.count - 1].receivedAt = arrivals[row.number]?.at
+                }
                 place.after = row.number.rawValue
             }
             if rows.count < ExportPage.rowsReadAtOnce { return true }
@@ -128,32 +153,36 @@ package struct ExportPage {
             switch fact {
             case .personMade(let person):
                 guard let summary = snapshot.person(person, in: project) else { continue }
-                facts.append(.person(person, made: try snapshot.madeAt(person), seen: summary.lastSeen))
+                add(.person(person, made: try snapshot.madeAt(person), seen: summary.lastSeen), made: call)
+                if form == .graph { continue }
                 for (_, kind) in Holdings.propertyKinds { try takeProperties(kind, of: person, place) }
             case .linked(let person, let type, let value):
                 defer { links += 1 }
                 let since = links < sinces.count ? sinces[links] : nil
-                try takeLink(call, person, type, value, since: since, place)
+                if form != .graph { try takeLink(call, links, person, type, value, since: since, place) }
             case .unlinked(let person, let type, let value):
                 // An export of everything has the link, and the link says its end.
-                guard place.since.rawValue > 0, isThere(person), ExportPage.isShown(type) else { continue }
+                guard form != .graph, place.since.rawValue > 0, isThere(person), ExportPage.isShown(type) else {
+                    continue
+                }
                 let begin = try firstCall(of: person, from: place.since.next) { $0 == .linked(person, type, value) }
                 if let begin, begin.sequence <= call.sequence { continue }
-                facts.append(.link(person, type, value, since: nil, until: call.at))
+                add(.link(person, type, value, since: nil, until: call.at), ended: call)
             case .merged(let merge):
                 guard isThere(merge.from), isThere(merge.into) else { continue }
                 let end = try firstCall(of: merge.from, from: call.sequence) { $0 == .mergeUndone(merge) }
-                facts.append(.merge(merge, at: call.at, undone: end.flatMap { $0.sequence > place.upTo ? nil : $0.at }))
+                let undone = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
+                add(.merge(merge, at: call.at, undone: undone?.at), made: call, ended: undone)
             case .mergeUndone(let merge):
                 guard isThere(merge.from), isThere(merge.into), let made = try snapshot.call(ofMerge: merge.id),
                     made.sequence <= place.since
                 else { continue }
-                facts.append(.merge(merge, at: made.at, undone: call.at))
+                add(.merge(merge, at: made.at, undone: call.at), made: made, ended: call)
             case .personErased(let person):
-                if place.since.rawValue > 0 { facts.append(.erased(person)) }
+                if place.since.rawValue > 0 { add(.erased(person), made: call) }
             case .documentPut(let person, let kind):
                 // An export of everything has the properties with their person.
-                guard place.since.rawValue > 0, isThere(person) else { continue }
+                guard form != .graph, place.since.rawValue > 0, isThere(person) else { continue }
                 try takeProperties(kind, of: person, place)
             case .rowsAdded: break
             }
@@ -161,7 +190,8 @@ package struct ExportPage {
     }
 
     private mutating func takeLink(
-        _ call: RecordedCall, _ person: PersonID, _ type: IdentityType, _ value: String, since: Instant?, _ place: Place
+        _ call: RecordedCall, _ number: Int, _ person: PersonID, _ type: IdentityType, _ value: String, since: Instant?,
+        _ place: Place
     ) throws(StoreFault) {
         guard isThere(person), ExportPage.isShown(type) else { return }
         if held?.person != person { held = (person, try snapshot.identities(of: person)) }
@@ -170,10 +200,9 @@ package struct ExportPage {
         if isInForce != true {
             end = try firstCall(of: person, from: call.sequence) { $0 == .unlinked(person, type, value) }
         }
-        facts.append(
-            .link(
-                person, type, value, since: since ?? call.at,
-                until: end.flatMap { $0.sequence > place.upTo ? nil : $0.at }))
+        let ended = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
+        add(.link(person, type, value, since: since ?? call.at, until: ended?.at), made: call, ended: ended)
+        lines[lines.count - 1].place = number
     }
 
     private mutating func takeProperties(_ kind: DocumentKind, of person: PersonID, _ place: Place) throws(StoreFault) {
@@ -183,7 +212,7 @@ package struct ExportPage {
             let attributes = try body(key, upTo: place.upTo).flatMap(Attributes.init(packed:))
         else { return }
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
-            facts.append(.property(person, dialect, name: name, entry))
+            add(.property(person, dialect, name: name, entry))
         }
     }
 
@@ -240,7 +269,7 @@ package struct ExportPage {
         guard isThere(person), settled.insert(person).inserted else { return }
         let identities = try snapshot.identities(of: person)
         let holdings = try Holdings(of: person, identities: identities, in: project, snapshot)
-        for install in holdings.installs { facts.append(.install(install)) }
+        for install in holdings.installs { add(.install(install)) }
         if let user = try snapshot.document(AccessUser.key(person)).flatMap({ AccessUser(person, packed: $0) }) {
             for (purchase, _) in holdings.purchases {
                 let isOwner = purchase.owners.contains(person)
@@ -250,15 +279,28 @@ package struct ExportPage {
                 let transactions = purchase.history.transactions
                 for (place, transaction) in transactions.enumerated() {
                     let renewal = place == transactions.count - 1 ? purchase.history.renewalState : nil
-                    facts.append(.purchase(principal, purchase, transaction, renewal: renewal))
+                    add(.purchase(principal, purchase, transaction, renewal: renewal))
+                    try note(holder: person, entitlementsOf: transaction.product)
                 }
             }
             for grant in user.grants {
-                facts.append(.grant(ExportedFact.Principal(user, isOfIdentity: grant.isOfIdentity), grant))
+                add(.grant(ExportedFact.Principal(user, isOfIdentity: grant.isOfIdentity), grant))
+                try note(holder: person)
             }
         }
         for alias in try snapshot.aliases(of: person) where alias.source == person && isThere(alias.destination) {
-            facts.append(.alias(alias))
+            add(.alias(alias))
         }
+    }
+
+    /// Notes the person of the last line, which is about access, and the entitlements of its product.
+    private mutating func note(holder: PersonID, entitlementsOf product: String? = nil) throws(StoreFault) {
+        guard form == .tables else { return }
+        lines[lines.count - 1].holder = holder
+        guard let product else { return }
+        if catalog == nil {
+            catalog = try snapshot.document(Catalog.key(project)).flatMap(Catalog.init(packed:)) ?? Catalog()
+        }
+        lines[lines.count - 1].entitlements = catalog?.product(product)?.entitlements ?? []
     }
 }

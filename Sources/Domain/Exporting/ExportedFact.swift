@@ -53,3 +53,24 @@ package enum ExportedFact: Equatable, Sendable {
         }
     }
 }
+
+/// A fact in an export, and what the tables of a warehouse say of it beside the fact.
+package struct ExportedLine: Equatable, Sendable {
+    package let fact: ExportedFact
+    /// The call that made the fact. Lines of rows, access, installs and aliases have none.
+    package internal(set) var made: RecordedCall?
+    /// The call that ended the fact.
+    package internal(set) var ended: RecordedCall?
+    /// The place of a link among the links of its call.
+    package internal(set) var place = 0
+    /// The person that has a purchase or a grant.
+    package internal(set) var holder: PersonID?
+    /// The entitlements that a purchase gives, by the catalog of the moment of the reading.
+    package internal(set) var entitlements: [String] = []
+    /// The moment at which the server got a row.
+    package internal(set) var receivedAt: Instant?
+
+    init(_ fact: ExportedFact, made: RecordedCall? = nil, ended: RecordedCall? = nil) {
+        (self.fact, self.made, self.ended) = (fact, made, ended)
+    }
+}
