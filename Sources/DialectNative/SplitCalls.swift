@@ -360,6 +360,9 @@ enum SplitCalls {
         .init("now", .array(SplitPreview.sideSchema), required: true),
         .init("then", .array(SplitPreview.sideSchema), required: true),
         .init("moved", amounts, required: true), .init("stays", amounts, required: true),
+        .init("depended_count", .integer("The number of calls that the selectors match. Their answers stay.")),
+        .init(
+            "depended", .array(JournalText.schema)),
         .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),
         .init("warnings", .array(.string()), required: true),
         .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),

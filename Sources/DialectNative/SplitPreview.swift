@@ -30,6 +30,8 @@ struct SplitPreview: Sendable {
     private let keptRows: [RowKind: Int]
     /// Nil where no lane selects rows.
     private let unknown: Int?
+    /// The calls whose rows and properties go, as the plan found them; nil for an undo.
+    private let depended: (calls: [RecordedCall], count: Int)?
     private let lastCall: JournalSequence
     /// The type of an identity that a later call took from the person that the split gave it to.
     let movedOn: IdentityType?
@@ -53,6 +55,7 @@ struct SplitPreview: Sendable {
         if let into = act.into { second = try SplitPreview.side(of: into, in: project, snapshot) }
         now = [first] + (second.map { [$0] } ?? [])
         (movedRows, keptRows) = (plan.moved, plan.stays)
+        depended = (plan.depended, plan.dependedCount)
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
         var sides = SplitPreview.giving(moved, from: first, to: second ?? Side())
         for (kind, count) in plan.moved {
@@ -115,6 +118,7 @@ struct SplitPreview: Sendable {
         now = [first, second]
         movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
         unknown = nil
+        depended = nil
         let rows = try snapshot.isInForce(split) ? split.rows?.counts ?? [:] : [:]
         movedRows = rows
         keptRows = SplitPreview.without(rows, second.counts)
@@ -155,7 +159,7 @@ struct SplitPreview: Sendable {
         lastCall = try snapshot.lastCall()
         let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
         let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
-        (movedRows, keptRows, unknown) = (split.rows?.counts ?? [:], second.counts, nil)
+        (movedRows, keptRows, unknown, depended) = (split.rows?.counts ?? [:], second.counts, nil, nil)
         then = [first, second]
         now = SplitPreview.giving(moved, from: first, to: second)
     }
@@ -248,6 +252,14 @@ struct SplitPreview: Sendable {
         if let unknown {
             json.key("unknown_lane")
             json.integer(unknown)
+        }
+        if let depended {
+            json.key("depended_count")
+            json.integer(depended.count)
+            json.key("depended")
+            json.array { json in
+                for call in depended.calls { json.object { JournalText.write(call, &$0) } }
+            }
         }
         json.key("warnings")
         json.array { json in

@@ -134,6 +134,8 @@ struct SplitCallTests {
         #expect((dry["moved"] as? [String: Any])?["rows"] as? [String: Int] == ["event": 1, "context": 1], "\(dry)")
         #expect((dry["stays"] as? [String: Any])?["rows"] as? [String: Int] == ["event": 1, "context": 1])
         #expect(dry.number("unknown_lane") == 0)
+        #expect(dry.number("depended_count") == 3, "the call that linked the tablet, the login, and the upload")
+        #expect(dry.list("depended").map { $0["kind"] as? String }.contains("ingest"))
         func plan(_ side: [String: Any]) -> String? {
             let properties = (side["properties"] as? [String: [String: [String: Any]]])?["idsync"]
             return properties?["plan"]?["value"] as? String

@@ -94,6 +94,13 @@ package struct SplitPlan: Sendable {
     /// The rows that a selector of lanes cannot judge, because the journal does not have their lanes.
     package private(set) var unknown = 0
     package private(set) var refusal: Refusal?
+    /// The first of the calls that the selectors match: they would have named the other person. Their answers stay.
+    package private(set) var depended: [RecordedCall] = []
+    /// The number of all these calls.
+    package private(set) var dependedCount = 0
+
+    /// The greatest number of calls in ``depended``.
+    package static let dependedAtMost = 1000
     /// The numbers of rows that the calls of the person brought, also of rows that are gone.
     private var journalled: [RowKind: Int] = [:]
 
@@ -129,6 +136,9 @@ package struct SplitPlan: Sendable {
             judge = Judge(selector)
         }
         let visits = try visits(of: person, in: project, judge, selector, snapshot)
+        let taken = visits.filter(\.isTaken)
+        depended = taken.prefix(SplitPlan.dependedAtMost).map(\.call)
+        dependedCount = taken.count
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
         let rows = try rows(visits, snapshot)
         if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }
