@@ -80,7 +80,7 @@ public struct Configuration: Sendable {
     public var pins: [Pin] = []
     /// The known facts about the device and the app.
     public var device = DeviceFacts()
-    /// The thread of callbacks.
+    /// The thread of observers, and of functions that a call takes as `callback:`. Completions run on the main actor.
     public var callbacks = Callbacks.automatic
     /// A function that answers identity tokens, for servers that ask an app to prove its known users. It answers the tokens
     /// of the current user, and of earlier users whose events may still wait. The SDK calls the function before each request,

@@ -149,6 +149,72 @@ struct OneLoginTests {
         #expect(bench.transport.requests.isEmpty)
     }
 
+    /// What an app does: a login of one of two people, or a logout.
+    enum Act: CaseIterable {
+        case ada
+        case bob
+        case logout
+    }
+
+    @Test("every order of three acts without a network: each event is at the user of its act", arguments: Act.allCases)
+    func orders(first: Act) {
+        for second in Act.allCases {
+            for third in Act.allCases {
+                for crashes in [false, true] { order([first, second, third], crashes) }
+            }
+        }
+    }
+
+    private func order(_ acts: [Act], _ crashes: Bool) {
+        let bench = Bench(.idSync(key: "k", secret: nil)) { $0.flushInterval = 2 }
+        bench.onym.identity.identify(callback: { _ in })
+        bench.answer(.json(200, ["mpid": "1"]))
+        bench.onym.log("event-0")
+        for (index, act) in acts.enumerated() {
+            switch act {
+            case .ada: bench.onym.login("ada", callback: { _ in })
+            case .bob: bench.onym.login("bob", callback: { _ in })
+            case .logout: bench.onym.logout()
+            }
+            bench.onym.log("event-\(index + 1)")
+            while !bench.transport.open.isEmpty { bench.answer(.fault(.offline)) }
+            if crashes { bench.relaunch() }
+        }
+        var (users, last) = ([String: Int64](), Int64(100))
+        var arrived: [String: Set<Int64>] = [:]
+        for _ in 0..<100 where bench.onym.idsync?.mailbox.count != 0 {
+            bench.advance(bench.time.nextDelay ?? 1)
+            while let request = bench.transport.open.first {
+                if request.path.hasSuffix("/events") {
+                    for event in request.json["events"]?.elements ?? [] {
+                        let name = event["data"]?["event_name"]?.text ?? ""
+                        arrived[name, default: []].insert(request.json["mpid"]?.integer ?? 0)
+                    }
+                    bench.answer(.bytes(202, ""))
+                    continue
+                }
+                last += 1
+                let name = request.json["known_identities"]?["customerid"]?.text
+                let user = name.flatMap { users[$0] } ?? last
+                if let name { users[name] = user }
+                bench.answer(.json(200, ["mpid": .string("\(user)"), "is_logged_in": .bool(name != nil)]))
+            }
+        }
+        #expect(arrived["event-0"] == [1], "\(acts) \(crashes)")
+        var anonymous: Set<Int64> = []
+        for (index, act) in acts.enumerated() {
+            let seen = arrived["event-\(index + 1)"] ?? []
+            switch act {
+            case .ada: #expect(seen == [users["ada"] ?? 0], "\(acts) \(crashes)")
+            case .bob: #expect(seen == [users["bob"] ?? 0], "\(acts) \(crashes)")
+            case .logout:
+                #expect(seen.count == 1 && !users.values.contains { seen.contains($0) } && !seen.contains(1))
+                #expect(anonymous.isDisjoint(with: seen), "\(acts) \(crashes)")
+                anonymous.formUnion(seen)
+            }
+        }
+    }
+
     // MARK: - The server's own call
 
     @Test("with a key of the server's own call, it says what was merged and left")

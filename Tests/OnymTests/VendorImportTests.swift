@@ -278,6 +278,40 @@ struct VendorImportTests {
         #expect(bench.onym.users.current?.identities == [.customerID: "ada"] && bench.onym.users.isLoggedIn)
     }
 
+    /// One value of the vendor's, replaced by a value of each kind: what is left of the others counts.
+    private static let replaced: [(key: String, value: JSON)] = [
+        "dast", "mpid", "s", "5::ui", "5::ua", "5::fsu", "5::lsu", "5::is_ephemeral", "5::consent_state",
+    ].flatMap { key in
+        let values: [JSON] = [.null, true, 7, "x", [1], ["a": 1]]
+        return values.map { (key, $0) }
+    }
+
+    @Test(
+        "a value of any kind in the place of another one costs at most that one value", arguments: [5, 77] as [Int64])
+    func anyKind(mpid: Int64) throws {
+        for (key, value) in VendorImportTests.replaced {
+            var store = VendorImportTests.ada
+            store.values["", default: [:]]["mParticle::\(key)"] = value
+            let bench = VendorImportTests.bench(.idSync(key: "k", secret: nil), .mParticle, store)
+            let words: Comment = "\(key): \(value)"
+            if bench.onym.isOptedOut {
+                #expect(key == "s" && [true, 7].contains(value), words)
+                bench.onym.identity.identify(callback: { _ in })
+                #expect(bench.transport.requests.isEmpty, words)
+                continue
+            }
+            if key != "dast" { #expect(bench.onym.users.deviceApplicationStamp == "STAMP", words) }
+            if key != "mpid" { #expect(bench.onym.users.current?.id == 5, words) }
+            bench.onym.log("before")
+            bench.onym.identity.identify(callback: { _ in })
+            bench.answer(IdentityTests.mpid(mpid, isLoggedIn: true))
+            #expect(sent(bench.transport.open.first) == ["\(mpid):before"], words)
+            #expect(bench.onym.users.current?.id == mpid, words)
+            bench.relaunch()
+            #expect(bench.onym.users.current?.id == mpid, words)
+        }
+    }
+
     @Test("what an imported user did is not another's, who logs in first")
     func loginFirst() throws {
         let bench = VendorImportTests.bench(.idSync(key: "k", secret: nil), .mParticle, VendorImportTests.ada)
