@@ -12,6 +12,7 @@
 --   KIND=property a property of one of these users, another value each time
 --   KIND=collect  an upload of 100 events of one anonymous id, as the Claim dialect has them
 --   KIND=one      an upload of one event of an anonymous id that nobody has claimed
+--   KIND=file     the requests in the file PEOPLE, with a zero byte between them
 --   KIND=get      GET /healthz, for what HTTP alone costs
 --
 -- Every request is put together before the clock starts, so that making the load costs the same whatever is measured.
@@ -109,6 +110,13 @@ end
 function init(arguments)
    local count = tonumber(os.getenv("COUNT") or "64")
    local now = os.time() * 1000
+   if kind == "file" then
+      local file = io.open(os.getenv("PEOPLE"), "rb")
+      for text in (file:read("*a") .. "\0"):gmatch("([^%z]+)%z") do requests[#requests + 1] = text end
+      -- The threads begin at different places.
+      last = number * math.floor(#requests / 2)
+      return
+   end
    local mine = os.getenv("PEOPLE") and people()
    for i = 1, count do
       local name = string.format("%s-%d-%d", seed or "", number, i)
@@ -117,7 +125,8 @@ function init(arguments)
          requests[i] = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
       elseif kind == "access" then
          requests[i] = "GET /v3/users/" .. mine[i % #mine + 1] .. "/entitlements HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            .. "Authorization: Bearer " .. key .. "\r\n\r\n"
+            .. "Authorization: Bearer " .. key .. (os.getenv("NONCE") and "\r\nOnym-Nonce: " .. os.getenv("NONCE") or "")
+            .. "\r\n\r\n"
       elseif kind == "new" then
          requests[i] = identity_call("/v1/identify", name, "1c5e7a52-" .. name)
       elseif kind == "login" then

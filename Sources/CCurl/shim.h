@@ -52,6 +52,12 @@ static inline long onym_curl_status(CURL *handle) {
     return status;
 }
 
+// The value of a field in the last answer; NULL where there is none. It is valid until the handle's next use.
+static inline const char *onym_curl_field(CURL *handle, const char *name) {
+    struct curl_header *field = NULL;
+    return curl_easy_header(handle, name, 0, CURLH_HEADER, -1, &field) == CURLHE_OK ? field->value : NULL;
+}
+
 // The next transfer that has ended, and how; NULL where there is none.
 static inline CURL *onym_curl_next_ended(CURLM *multi, CURLcode *code) {
     int left = 0;

@@ -77,6 +77,22 @@ package final class Certificate: @unchecked Sendable {
         unsafe X509_check_issued(other.handle, handle) == X509_V_OK
     }
 
+    /// The time for which the certificate is valid, in seconds since 1970; nil if OpenSSL cannot read it.
+    package var validity: ClosedRange<Int64>? {
+        func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+            var parts = unsafe tm()
+            guard unsafe ASN1_TIME_to_tm(time, &parts) == 1 else { return nil }
+            return unsafe Int64(timegm(&parts))
+        }
+        let (first, last) = unsafe (X509_get0_notBefore(handle), X509_get0_notAfter(handle))
+        // OpenSSL takes nothing for the present time.
+        guard unsafe first != nil, unsafe last != nil, let start = unsafe seconds(first),
+            let end = unsafe seconds(last),
+            start <= end
+        else { return nil }
+        return start...end
+    }
+
     /// Whether other certificates connect this certificate to a root, and all were valid at a moment, in seconds since 1970.
     package func leads(to root: Certificate, by others: [Certificate], at seconds: Int64) -> Bool {
         guard let store = unsafe X509_STORE_new() else { return false }

@@ -129,16 +129,8 @@ struct AppReceipt {
 
     // MARK: - The device
 
-    /// The relation of the receipt to a device.
-    enum Binding: Equatable {
-        case bound
-        case unbound
-        /// The call does not name the device, or not by an id from which the hash follows.
-        case unknown
-    }
-
     /// Compares the receipt with the id of a device.
-    func binding(to deviceID: String?) -> Binding {
+    func binding(to deviceID: String?) -> Purchase.DeviceBinding {
         guard let bytes = deviceID.flatMap(AppReceipt.bytes(ofUUID:)), !deviceHash.isEmpty else { return .unknown }
         let digest = SHA1.digest(of: bytes + opaque + rawBundleID)
         return digest.elementsEqual(deviceHash) ? .bound : .unbound

@@ -3,12 +3,15 @@ package import Crypto
 import Domain
 import Gateway
 import JSON
+import Threads
 
 /// The App Store: its signed transactions (JWS) and its receipts (PKCS #7), checked against root certificates
 /// (spec/entitlements-live.md 4).
 package struct AppStore: StoreValidator {
     /// The rule for receipts that name another device than the call, or none.
     package enum DeviceRule: String, CaseIterable, Sendable {
+        /// The receipt counts on every device, and the purchase says whether the receipt names the device.
+        case note
         /// The receipt counts on every device.
         case off
         /// The receipt counts only on the device that it names.
@@ -28,9 +31,10 @@ package struct AppStore: StoreValidator {
     let graceMilliseconds: Int64
     /// Apple's server, which this server asks about subscriptions; nil without a key for it.
     let server: AppStoreServer?
+    private let chains = Monitor(Chains())
 
     package init(
-        root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off,
+        root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .note,
         appID: Int64? = nil, server: AppStoreServer? = nil, graceMilliseconds: Int64 = 0
     ) {
         self.graceMilliseconds = graceMilliseconds
@@ -58,7 +62,36 @@ package struct AppStore: StoreValidator {
                     isTransaction
                         ? [try transaction(text, claim, place, tools)] : try receipts(text, claim, place, tools)))
         } catch {
+            if error == .bad(.absent), let server { return ask(server, about: claim, text, place, tools) }
             return .done(.failure(error))
+        }
+    }
+
+    /// Asks Apple about a reported transaction that the receipt does not have: the receipt may be older than the transaction. It
+    /// counts if it is of a purchase that the receipt has.
+    private func ask(
+        _ server: AppStoreServer, about claim: StoreClaim, _ text: String, _ place: StorePlace, _ tools: LoopTools
+    ) -> StoreCheck {
+        var whole = claim
+        (whole.transaction, whole.originalTransaction) = (nil, nil)
+        guard let reported = claim.transaction, let bundleID = place.bundleID ?? bundleID,
+            let known = try? receipts(text, whole, place, tools)
+        else { return .bad(.absent) }
+        return server.ask(about: reported, of: [bundleID], at: place.now) { last in
+            known.contains { $0.originalTransaction.hasSameBytes(as: last.original) }
+        } next: { last, tools in
+            guard let text = last.transaction else { return .bad(.absent) }
+            do throws(StoreProblem) {
+                let told = try state(text, last.renewal, in: place.project, at: place.now, tools) { transaction in
+                    transaction.world == place.world
+                }
+                return .done(
+                    .success(told + known.filter { receipt in told.allSatisfy { $0.purchase != receipt.purchase } }))
+            } catch {
+                return .done(.failure(error))
+            }
+        } otherwise: {
+            .bad(.absent)
         }
     }
 
@@ -89,9 +122,10 @@ package struct AppStore: StoreValidator {
         guard createdAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
         }
+        let device = deviceRule == .off ? nil : receipt.binding(to: claim.deviceID)
         guard takes(receipt.bundleID, place.bundleID),
             receipt.world == .unknown || receipt.world == (place.world == .production ? .production : .sandbox),
-            deviceRule == .off || receipt.binding(to: claim.deviceID) == .bound
+            deviceRule != .require || device == .bound
         else { throw .bad(.foreign) }
         if let endsAt = receipt.endsAt, endsAt <= place.now { throw .bad(.expired) }
         var byOriginal: [String: [Purchase.Transaction]] = [:]
@@ -103,6 +137,7 @@ package struct AppStore: StoreValidator {
                 purchase: PurchaseID(.appStore, original, in: place.world, of: place.project, hash: tools.hash),
                 source: .appStore, originalTransaction: original, told: told.removeLast())
             receipt.others = Array(told)
+            receipt.device = device
             receipt.canBeAsked = server != nil
             receipt.graceMilliseconds = graceMilliseconds
             return receipt
@@ -153,23 +188,57 @@ package struct AppStore: StoreValidator {
         guard let root else { throw AppStore.notSetUp }
         guard text.utf8.count <= AppStore.bytesAtMost else { throw .bad(.unreadable) }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Base64.decodeForAddresses(Array(parts[0]).span),
-            let body = Base64.decodeForAddresses(Array(parts[1]).span),
+        guard parts.count == 3, let body = Base64.decodeForAddresses(Array(parts[1]).span),
             let signature = Base64.decodeForAddresses(Array(parts[2]).span),
-            let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) }),
             let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
         else { throw .bad(.unreadable) }
         // The chain has to be valid at the time of signing, also if it has expired since.
         let signedAt = payload.signedAt ?? now
-        guard let leaf = chain.first, chain.count > AppStore.marks.count,
-            zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),
-            leaf.leads(to: root, by: Array(chain.dropFirst()), at: signedAt.seconds),
-            leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature)
-        else { throw .bad(.forged) }
+        let leaf = try leaf(of: Array(parts[0]), root, at: signedAt.seconds, tools)
+        guard leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature) else {
+            throw .bad(.forged)
+        }
         guard signedAt.milliseconds <= now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
         }
         return payload
+    }
+
+    /// The certificate that has signed a text with a header, if its chain leads to the root at a moment.
+    private func leaf(
+        of text: [UInt8], _ root: Certificate, at seconds: Int64, _ tools: LoopTools
+    ) throws(StoreProblem) -> Certificate {
+        if let known = chains.withLock({ $0.leaf(of: text, at: seconds) }) { return known }
+        guard let header = Base64.decodeForAddresses(text.span),
+            let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) })
+        else { throw .bad(.unreadable) }
+        guard let leaf = chain.first, chain.count > AppStore.marks.count,
+            zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),
+            leaf.leads(to: root, by: Array(chain.dropFirst()), at: seconds)
+        else { throw .bad(.forged) }
+        chains.withLock { $0.note(leaf, of: text, chain + [root]) }
+        return leaf
+    }
+
+    /// Chains that lead to the root. Apple signs with one chain for a long time, and a chain costs more than a signature.
+    private struct Chains {
+        private var all: [[UInt8]: (leaf: Certificate, validity: ClosedRange<Int64>)] = [:]
+
+        private static let atMost = 64
+
+        /// The leaf of a known chain, if all of its certificates are valid at a moment.
+        func leaf(of text: [UInt8], at seconds: Int64) -> Certificate? {
+            all[text].flatMap { $0.validity.contains(seconds) ? $0.leaf : nil }
+        }
+
+        mutating func note(_ leaf: Certificate, of text: [UInt8], _ chain: [Certificate]) {
+            let times = chain.compactMap(\.validity)
+            guard times.count == chain.count, let start = times.map(\.lowerBound).max(),
+                let end = times.map(\.upperBound).min(), start <= end
+            else { return }
+            if all.count >= Chains.atMost { all = [:] }
+            all[text] = (leaf, start...end)
+        }
     }
 
     /// The greatest time by which the store's clock may be ahead of the server's.

@@ -1,3 +1,4 @@
+import ByteText
 package import Crypto
 import Domain
 import Gateway
@@ -37,29 +38,87 @@ package struct AppStoreServer: Sendable {
     ///   - original: the subscription's original transaction.
     ///   - bundleIDs: the apps of the project, one of which has the subscription.
     ///   - now: the present moment.
+    ///   - isMeant: whether a subscription of the answer is the one that the question is for.
     ///   - next: reads the signed texts of the subscription's last transaction.
+    ///   - otherwise: the result if Apple does not know the subscription.
     func ask(
         about original: String, of bundleIDs: ArraySlice<String>, at now: Instant,
-        _ next: @escaping @Sendable (SubscriptionStatus.Last, LoopTools) -> StoreCheck
+        where isMeant: @escaping @Sendable (SubscriptionStatus.Last) -> Bool,
+        next: @escaping @Sendable (SubscriptionStatus.Last, LoopTools) -> StoreCheck,
+        otherwise: @escaping @Sendable () -> StoreCheck
+    ) -> StoreCheck {
+        read("inApps/v1/subscriptions/", original, of: bundleIDs, at: now) { body, tools in
+            let status = try? tools.json.read(body) { root throws(JSONFault) in try SubscriptionStatus(root) }
+            guard let status else { return AppStoreServer.outage }
+            return status.all.first(where: isMeant).map { next($0, tools) } ?? otherwise()
+        } otherwise: {
+            otherwise()
+        }
+    }
+
+    /// Asks for the transactions of a purchase that is no subscription.
+    ///
+    /// - Parameters:
+    ///   - original: the purchase's original transaction.
+    ///   - bundleIDs: the apps of the project, one of which has the purchase.
+    ///   - now: the present moment.
+    ///   - next: reads the signed transactions.
+    func askHistory(
+        of original: String, of bundleIDs: ArraySlice<String>, at now: Instant,
+        next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
+    ) -> StoreCheck {
+        page(original, bundleIDs, now, revision: nil, [], pages: 1, next)
+    }
+
+    /// Reads a page of the history after the transactions of the pages before.
+    private func page(
+        _ original: String, _ bundleIDs: ArraySlice<String>, _ now: Instant, revision: String?, _ before: [String],
+        pages: Int, _ next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
+    ) -> StoreCheck {
+        let query = revision.map { "?revision=\(PercentCoding.encode($0))" } ?? ""
+        return read("inApps/v2/history/", original, query, of: bundleIDs, at: now) { body, tools in
+            guard let page = try? tools.json.read(body, { root throws(JSONFault) in try HistoryPage(root) }) else {
+                return AppStoreServer.outage
+            }
+            let all = before + page.transactions
+            guard page.hasMore, let revision = page.revision, pages < AppStoreServer.pagesAtMost else {
+                return next(all, tools)
+            }
+            return self.page(original, bundleIDs, now, revision: revision, all, pages: pages + 1, next)
+        } otherwise: {
+            .bad(.unknown)
+        }
+    }
+
+    /// A page has 20 transactions.
+    private static let pagesAtMost = 50
+
+    /// Asks for each app after the other, first as a purchase, and then as one of a tester.
+    private func read(
+        _ path: String, _ original: String, _ query: String = "", of bundleIDs: ArraySlice<String>, at now: Instant,
+        _ next: @escaping @Sendable ([UInt8], LoopTools) -> StoreCheck,
+        otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
         guard let bundleID = bundleIDs.first else { return .unavailable(.appStore, .notSetUp) }
         guard (1...64).contains(original.utf8.count),
             original.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
         else { return .bad(.unreadable) }
-        return ask(production, original, bundleID, now, next) {
-            ask(sandbox, original, bundleID, now, next) {
+        let place = path + original + query
+        return ask(production + place, bundleID, now, next) {
+            ask(sandbox + place, bundleID, now, next) {
                 let rest = bundleIDs.dropFirst()
-                return rest.isEmpty ? .bad(.unknown) : ask(about: original, of: rest, at: now, next)
+                return rest.isEmpty
+                    ? otherwise() : read(path, original, query, of: rest, at: now, next, otherwise: otherwise)
             }
         }
     }
 
     private func ask(
-        _ base: String, _ original: String, _ bundleID: String, _ now: Instant,
-        _ next: @escaping @Sendable (SubscriptionStatus.Last, LoopTools) -> StoreCheck,
+        _ address: String, _ bundleID: String, _ now: Instant,
+        _ next: @escaping @Sendable ([UInt8], LoopTools) -> StoreCheck,
         otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
-        guard let url = OutboundURL("\(base)inApps/v1/subscriptions/\(original)") else { return .bad(.unreadable) }
+        guard let url = OutboundURL(address) else { return .bad(.unreadable) }
         let token = key.token(keyID: keyID) { json in
             json.key("iss")
             json.string(issuer)
@@ -75,13 +134,7 @@ package struct AppStoreServer: Sendable {
         return .ask(OutboundCall(.get, url, bearer: token)) { result, tools in
             guard case .success(let answer) = result else { return AppStoreServer.outage }
             switch answer.status {
-            case 200..<300:
-                let status = try? tools.json.read(answer.body) { root throws(JSONFault) in
-                    try SubscriptionStatus(root)
-                }
-                guard let status else { return AppStoreServer.outage }
-                let last = status.all.first { $0.original.hasSameBytes(as: original) }
-                return last.map { next($0, tools) } ?? .bad(.unknown)
+            case 200..<300: return next(answer.body, tools)
             case 404:
                 // Apple says with some numbers of this status that the same question may succeed later.
                 let code = AppStoreServer.errorCode(answer.body, tools)
@@ -102,6 +155,27 @@ package struct AppStoreServer: Sendable {
             }
         }
         return code
+    }
+}
+
+/// A page of the history of an account at Apple.
+struct HistoryPage {
+    private(set) var transactions: [String] = []
+    private(set) var revision: String?
+    private(set) var hasMore = false
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+            switch key {
+            case "signedTransactions":
+                try value.forEachElement(at: "signedTransactions") { element throws(JSONFault) in
+                    transactions.append(try element.string(at: "signedTransactions"))
+                }
+            case "revision": revision = try value.optionalText(at: "revision")?.copy()
+            case "hasMore": hasMore = try value.bool(at: "hasMore")
+            default: break
+            }
+        }
     }
 }
 
@@ -150,18 +224,36 @@ struct SubscriptionStatus {
 extension AppStore {
     /// Asks Apple for the present state of a purchase.
     func question(
-        about purchase: Purchase, in project: ProjectID, at now: Instant, _ directory: Directory
+        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory
     ) -> StoreCheck {
         guard let server else { return .unavailable(.appStore, .notSetUp) }
         let own = directory.apps.values.filter { $0.project == project }.compactMap(\.bundleID)
         let bundleIDs = (bundleID.map { [$0] } ?? []) + Set(own).subtracting(bundleID.map { [$0] } ?? []).sorted()
-        return server.ask(about: purchase.originalTransaction, of: bundleIDs[...], at: now) { last, tools in
+        let original = purchase.originalTransaction
+        guard purchase.isSubscription(catalog.product(purchase.product)) else {
+            return server.askHistory(of: original, of: bundleIDs[...], at: now) { texts, tools in
+                do throws(StoreProblem) {
+                    var told: [Receipt] = []
+                    for text in texts {
+                        told += try state(text, nil, in: project, at: now, tools).filter { $0.purchase == purchase.id }
+                    }
+                    return told.isEmpty ? .bad(.unknown) : .done(.success(told))
+                } catch {
+                    return .done(.failure(error))
+                }
+            }
+        }
+        return server.ask(about: original, of: bundleIDs[...], at: now) {
+            $0.original.hasSameBytes(as: original)
+        } next: { last, tools in
             guard let text = last.transaction else { return .bad(.unreadable) }
             do throws(StoreProblem) {
                 return .done(.success(try state(text, last.renewal, in: project, at: now, tools)))
             } catch {
                 return .done(.failure(error))
             }
+        } otherwise: {
+            .bad(.unknown)
         }
     }
 }

@@ -189,11 +189,33 @@ enum EntitlementCalls {
             json.string(purchase.transaction)
             json.key("original_transaction_id")
             json.string(purchase.originalTransaction)
+            if let device = purchase.device {
+                json.key("device")
+                json.word(device.name)
+            }
+            write(purchase.history.renewalState, &json)
             guard let owners else { return }
             json.key("owners")
             json.array { json in
                 for owner in purchase.owners.compactMap({ owners[$0] }).sorted() { json.string(owner) }
             }
+        }
+    }
+
+    /// Writes what the store says about the next period, as far as it is unusual.
+    private static func write(_ renewal: Purchase.RenewalState?, _ json: inout JSONWriter) {
+        guard let renewal else { return }
+        if let product = renewal.nextProduct {
+            json.key("next_store_id")
+            json.string(product)
+        }
+        if renewal.awaitsPriceConsent {
+            json.key("awaits_price_consent")
+            json.bool(true)
+        }
+        if renewal.isCollectionPaused {
+            json.key("collection_paused")
+            json.bool(true)
         }
     }
 

@@ -13,6 +13,8 @@ struct LegacyBody: Sendable {
     private(set) var token: String?
     /// The app's receipt for all its purchases.
     private(set) var receipt: String?
+    /// The id of the device.
+    private(set) var deviceID: String?
     /// The purchases that the call names.
     private(set) var claims: [StoreClaim] = []
     /// The version of the vendor's native SDK.
@@ -53,6 +55,7 @@ struct LegacyBody: Sendable {
             if claims.isEmpty { claims.append(StoreClaim(.appStore)) }
             if let index = claims.firstIndex(where: { $0.receipt == nil }) { claims[index].receipt = receipt }
         }
+        deviceID = device
         for index in claims.indices { claims[index].deviceID = device }
     }
 

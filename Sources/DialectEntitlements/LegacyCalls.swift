@@ -133,6 +133,10 @@ enum LegacyCalls {
         let user: Identity
         let caller: Caller
         let place: StorePlace
+        /// The hash of the device; nil if the call names none.
+        let device: Hash128?
+
+        var session: AccessSession { AccessSession(user, .install(device: device)) }
     }
 
     private static func call(
@@ -160,8 +164,10 @@ enum LegacyCalls {
                     let call = Call(
                         body: body, client: LegacyClient(request, body),
                         user: try identity(id, caller.world.userType, caller, tools), caller: caller,
-                        place: StorePlace(caller, tools))
-                    let make = MakeAccessUser(call.user, isForTrying: caller.world == .sandbox)
+                        place: StorePlace(caller, tools),
+                        device: body.deviceID.map { AccessUser.device($0, in: caller.project, hash: tools.hash) })
+                    let make = MakeAccessUser(
+                        call.user, isForTrying: caller.world == .sandbox, device: call.device)
                     return .decide(make) { result, tools in
                         // A user that exists already is also a success.
                         if case .failure(let refusal) = result, refusal != .userExists {
@@ -223,7 +229,10 @@ enum LegacyCalls {
             case .failure(let outage): return .answer(answer(to: outage))
             case .success(let items):
                 if case .failure(let fault)? = items.first {
-                    return .decide(refused(fault, call)) { _, _ in .answer(answer(to: fault)) }
+                    return .decide(refused(fault, call)) { _, _ in
+                        // A purchase that is over and forgotten at its store gives nothing, but it is no fraud.
+                        fault == .expired ? report(call) : .answer(answer(to: fault))
+                    }
                 }
                 // The reported purchase is the first of a receipt with several purchases.
                 guard case .success(let reported)? = items.first, call.client.trigger != .sync else {
@@ -236,13 +245,13 @@ enum LegacyCalls {
     }
 
     private static func refused(_ fault: ReceiptFault, _ call: Call) -> RecordPurchase {
-        RecordPurchase(AccessSession(call.user, .install), .failure(.badReceipt(fault)), in: call.caller.world)
+        RecordPurchase(call.session, .failure(.badReceipt(fault)), in: call.caller.world)
     }
 
     private static func send(
         _ items: [Result<Receipt, ReceiptFault>], _ extent: RestorePurchases.Extent, _ call: Call
     ) -> Step {
-        let act = RestorePurchases(AccessSession(call.user, .install), items, extent, in: call.caller.world)
+        let act = RestorePurchases(call.session, items, extent, in: call.caller.world)
         let isAllBad = !items.isEmpty && items.allSatisfy { (try? $0.get()) == nil }
         return .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
@@ -253,7 +262,7 @@ enum LegacyCalls {
             if isAllBad {
                 return .answer(failure(.unprocessableContent, invalidPurchase, "No purchase of the restore is valid"))
             }
-            return report(call)
+            return report(call, proving: items.compactMap { try? $0.get() }.map(\.purchase))
         }
     }
 
@@ -403,20 +412,24 @@ enum LegacyCalls {
     }
 
     /// The user's entitlements, and the project's products.
-    private static func report(_ call: Call) -> Step {
+    ///
+    /// - Parameter proven: the purchases that the call has proven.
+    private static func report(_ call: Call, proving proven: [PurchaseID] = []) -> Step {
         .read { snapshot throws(StoreFault) in
             .answer(
-                try reading(call, snapshot) { launch, _ throws(StoreFault) in success { launch.write(&$0) } })
+                try reading(call, proving: proven, snapshot) { launch, _ throws(StoreFault) in
+                    success { launch.write(&$0) }
+                })
         }
     }
 
     private static func reading(
-        _ call: Call, _ snapshot: any Snapshot,
+        _ call: Call, proving proven: [PurchaseID] = [], _ snapshot: any Snapshot,
         _ body: (LaunchResult, AccessPrincipals) throws(StoreFault) -> Response
     ) throws(StoreFault) -> Response {
-        let principals: AccessPrincipals
+        var principals: AccessPrincipals
         do throws(AccessFault<StoreFault>) {
-            principals = try AccessPrincipals(AccessSession(call.user, .install), snapshot)
+            principals = try AccessPrincipals(call.session, snapshot)
         } catch {
             switch error {
             case .refused(let refusal): return answer(to: .refused(refusal))
@@ -427,6 +440,11 @@ enum LegacyCalls {
             return answer(to: .refused(refusal))
         }
         let catalog = try snapshot.catalog(of: call.caller.project)
+        for id in proven {
+            // Nobody gets a part in a frozen purchase by a proof.
+            guard let purchase = try snapshot.purchase(id), !purchase.isFrozen(catalog) else { continue }
+            principals.proven.insert(id)
+        }
         let reasons = try Access.reasons(for: principals, catalog, at: call.caller.now) { key throws(StoreFault) in
             try snapshot.document(key)
         }

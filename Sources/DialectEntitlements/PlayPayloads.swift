@@ -83,6 +83,8 @@ struct PlaySubscription: PlayBought {
         var endsAt: Instant?
         var renews = false
         var order: String?
+        /// The product that follows at the end of the period.
+        var nextProduct: String?
     }
 
     private(set) var isTest = false
@@ -133,6 +135,11 @@ struct PlaySubscription: PlayBought {
                 try value.forEachMember(at: "autoRenewingPlan") { key, value throws(JSONFault) in
                     if case "autoRenewEnabled" = key { line.renews = try value.bool(at: "autoRenewEnabled") }
                 }
+            case "deferredItemReplacement":
+                guard value.kind == .object else { return }
+                try value.forEachMember(at: "deferredItemReplacement") { key, value throws(JSONFault) in
+                    if case "productId" = key { line.nextProduct = try value.string(at: "productId") }
+                }
             default: break
             }
         }
@@ -164,7 +171,9 @@ struct PlaySubscription: PlayBought {
         func id(_ original: String) -> PurchaseID {
             PurchaseID(.playStore, original, in: place.world, of: place.project, hash: hash)
         }
-        return lines.filter { !$0.product.isEmpty }.enumerated().map { number, line in
+        let lines = lines.filter { !$0.product.isEmpty }
+        let further = lines.dropFirst().map { id("\(token):\($0.product)") }
+        return lines.enumerated().map { number, line in
             let original = number == 0 ? token : "\(token):\(line.product)"
             var told = Purchase.Transaction(
                 id: line.order ?? original, product: line.product, startedAt: startedAt ?? place.now)
@@ -174,6 +183,8 @@ struct PlaySubscription: PlayBought {
             told.signedAt = place.now
             var receipt = Receipt(purchase: id(original), source: .playStore, originalTransaction: original, told: told)
             receipt.renewal = Purchase.RenewalState(renewal(of: line), saidAt: place.now)
+            receipt.renewal?.nextProduct = line.nextProduct
+            if number == 0 { receipt.items = further } else { receipt.itemOf = id(token) }
             // A change that nobody has paid for ends nothing.
             if number == 0, !state.hasPrefix("SUBSCRIPTION_STATE_PENDING") { receipt.replaces = linkedToken.map(id) }
             receipt.accounts = (account.map { [$0] } ?? []).map {
@@ -225,7 +236,11 @@ struct PlayProduct: PlayBought {
 
     /// The products as receipts. A purchase that nobody has paid for yet is over from the start, until Google says otherwise.
     func receipts(_ token: String, _ place: StorePlace, _ hash: KeyedHash) -> [Receipt] {
-        products.enumerated().map { number, product in
+        func id(_ original: String) -> PurchaseID {
+            PurchaseID(.playStore, original, in: place.world, of: place.project, hash: hash)
+        }
+        let further = products.dropFirst().map { id("\(token):\($0)") }
+        return products.enumerated().map { number, product in
             let original = number == 0 ? token : "\(token):\(product)"
             let start = boughtAt ?? place.now
             var told = Purchase.Transaction(id: order ?? original, product: product, startedAt: start)
@@ -237,9 +252,8 @@ struct PlayProduct: PlayBought {
             case "CANCELLED": told.revokedAt = place.now
             default: told.endsAt = start
             }
-            var receipt = Receipt(
-                purchase: PurchaseID(.playStore, original, in: place.world, of: place.project, hash: hash),
-                source: .playStore, originalTransaction: original, told: told)
+            var receipt = Receipt(purchase: id(original), source: .playStore, originalTransaction: original, told: told)
+            if number == 0 { receipt.items = further } else { receipt.itemOf = id(token) }
             receipt.accounts = (account.map { [$0] } ?? []).map {
                 StoreAccount.name(.playStore, $0, in: place.world, of: place.project, hash: hash)
             }

@@ -120,6 +120,17 @@ package final class ProjectStores: Sendable {
         }
     }
 
+    /// Whether the server can ask a store about purchases by itself.
+    package func asks(_ source: Purchase.Source, _ project: ProjectID, _ directory: Directory) -> Bool {
+        let stores = of(project, directory)
+        return switch source {
+        case .appStore: stores.appStore?.server != nil
+        case .playStore: stores.play != nil
+        case .stripe: stores.stripe != nil
+        case .paddle: false
+        }
+    }
+
     /// Asks the store of a purchase now, and stores the answer. The call continues with the reason if the store has not
     /// answered.
     ///
@@ -215,6 +226,7 @@ extension StoreValidators {
                     webhookSecrets: (value("stripe.webhook_secret") ?? "").split(separator: ",").map(String.init),
                     graceDays: value("stripe.grace_days").flatMap(Int64.init) ?? Stripe.standardGraceDays,
                     proof: value("stripe.proof").flatMap(Stripe.ProofRule.init(rawValue:)),
+                    refundEnds: value("stripe.refund_ends") == "on",
                     graceMilliseconds: server.graceMilliseconds)
             } else {
                 faults["stripe"] = .wrong("stripe.secret_key", "no key of Stripe: it has other than visible characters")
@@ -248,7 +260,7 @@ extension StoreValidators {
         if server.appStoreRoot == nil, server.appStoreReceiptRoot == nil { return nil }
         return AppStore(
             root: server.appStoreRoot, receiptRoot: server.appStoreReceiptRoot, bundleID: value("app_store.bundle_id"),
-            deviceRule: value("app_store.device_hash").flatMap(AppStore.DeviceRule.init) ?? .off,
+            deviceRule: value("app_store.device_hash").flatMap(AppStore.DeviceRule.init) ?? .note,
             appID: value("app_store.app_id").flatMap(Int64.init), server: asking,
             graceMilliseconds: server.graceMilliseconds)
     }

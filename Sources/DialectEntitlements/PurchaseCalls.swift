@@ -48,10 +48,7 @@ enum PurchaseCalls {
                         let checking = StoreChecking(stores: stores, place: place, isPatient: false) { results in
                             switch results {
                             case .failure(let outage): .answer(Entitlements.response(to: outage))
-                            case .success(let items):
-                                record(
-                                    (items.first ?? .failure(.absent)).mapError { .badReceipt($0) }, session, body,
-                                    caller.world)
+                            case .success(let items): record(items, session, body, caller.world)
                             }
                         }
                         return checking.check([claim], tools)
@@ -70,6 +67,38 @@ enum PurchaseCalls {
     static let frozen = Entitlements.error(
         .unprocessableContent, "resource", "already_exists",
         "Too many installs or users have used this receipt, so the purchase is frozen")
+
+    /// Records the claimed purchase, which is the first one, and takes the store's word about the further items of the same
+    /// subscription. A purchase that is over and forgotten at its store gives nothing, but it is no fraud.
+    private static func record(
+        _ items: StoreChecking.Items, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
+    ) -> Step {
+        switch items.first {
+        case .failure(.expired):
+            .decide(RecordPurchase(session, .failure(.badReceipt(.expired)), in: world)) { result, _ in
+                if case .failure(let refusal) = result, !refusal.isBadReceipt {
+                    return .answer(Entitlements.response(to: .refused(refusal)))
+                }
+                return .answer(body.echo(session.user.value, .ok))
+            }
+        case .failure(let fault): record(.failure(.badReceipt(fault)), session, body, world)
+        case nil: record(.failure(.badReceipt(.absent)), session, body, world)
+        case .success(let claimed):
+            further(of: claimed, items.dropFirst().compactMap { try? $0.get() }) {
+                record(.success(claimed), session, body, world)
+            }
+        }
+    }
+
+    /// Takes the store's word about the items that were bought together with the claimed one.
+    private static func further(
+        of claimed: Receipt, _ others: [Receipt], then next: @escaping @Sendable () -> Step
+    ) -> Step {
+        let first = claimed.itemOf ?? claimed.purchase
+        let together = others.filter { $0.purchase == first || $0.itemOf == first }
+        if together.isEmpty { return next() }
+        return .decide(TakeStoreNews([claimed] + together)) { _, _ in next() }
+    }
 
     /// The refusal of an unknown user comes before all other refusals.
     private static func record(

@@ -181,9 +181,22 @@ package final class PurchaseChecker: Sendable {
             guard let (due, catalog) = found else { continue }
             count += due.items.count
             oldest = (due.items.compactMap { $0.purchase?.check?.dueAt } + [oldest].compactMap { $0 }).min()
-            let items = due.items.filter { $0.place.source.flatMap { allowed[$0] } ?? 0 > 0 }
+            // Nobody asks about a purchase that the server keeps no longer, or about which it cannot ask.
+            func isToForget(_ item: DueChecks.Item) -> Bool {
+                item.purchase.map { $0.isForgotten(at: now) || $0.check?.isSilent == true } ?? false
+            }
+            forget(due.items.filter(isToForget).map(\.id), in: project)
+            let items = due.items.filter { item in
+                !isToForget(item) && item.place.source.flatMap { allowed[$0] } ?? 0 > 0
+            }
             begin(items, due.emptyBefore, in: project, catalog, &lines)
         }
+    }
+
+    private func forget(_ purchases: [PurchaseID], in project: ProjectID) {
+        if purchases.isEmpty { return }
+        state.withLock { $0.busy.formUnion(purchases) }
+        submit(NoteChecks(purchases.map { ($0, .forgotten) }), in: project) { [self] _ in free(purchases) }
     }
 
     /// Notes that questions begin. They are asked when the store has the note.
@@ -226,8 +239,12 @@ package final class PurchaseChecker: Sendable {
         // The client was stopped. The question comes again after the next start.
         case .answer(.failure(.cancelled), _, _): break
         case .answer(let result, let question, let then):
-            if case .success(let answer) = result, answer.status == 429 {
-                lines.slowDown(question.purchase.source, question.project, at: MonotonicClock.nanoseconds())
+            if case .success(let answer) = result {
+                let (source, project, at) = (question.purchase.source, question.project, MonotonicClock.nanoseconds())
+                if answer.status == 429 { lines.slowDown(source, project, at: at) }
+                if [429, 503].contains(answer.status), let seconds = answer.retryAfterSeconds {
+                    lines.pause(source, project, seconds: seconds, at: at)
+                }
             }
             go(on: then(result, tools), question, &lines)
         }

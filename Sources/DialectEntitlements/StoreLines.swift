@@ -115,6 +115,15 @@ package struct StoreLines {
         troubles[Place(source: source, project: project), default: Trouble()].slowUntil =
             now + 300 * StoreLines.second
     }
+
+    /// Begins no question for the time that the store has asked for, at most an hour.
+    package mutating func pause(_ source: Purchase.Source, _ project: ProjectID, seconds: Int, at now: UInt64) {
+        let until = now + UInt64(min(max(0, seconds), StoreLines.pauseSecondsAtMost)) * StoreLines.second
+        let place = Place(source: source, project: project)
+        troubles[place, default: Trouble()].pausedUntil = max(troubles[place]?.pausedUntil ?? 0, until)
+    }
+
+    private static let pauseSecondsAtMost = 3600
 }
 
 extension Double {

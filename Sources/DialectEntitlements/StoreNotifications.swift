@@ -219,7 +219,25 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return store.news(of: event, for: caller.project, at: caller.now, end)
+        guard let buyer = event.buyer else { return store.news(of: event, for: caller.project, at: caller.now, end) }
+        return store.news(of: event, for: caller.project, at: caller.now) { result in
+            guard case .success(let receipts) = result, let first = receipts.first else { return end(result) }
+            return give(first, to: buyer, in: event.isLive ? .production : .sandbox, caller) { end(result) }
+        }
+    }
+
+    /// Gives a subscription to the user for whom the app's server has made the checkout. A user that does not exist gets nothing,
+    /// and can report the checkout later.
+    private static func give(
+        _ receipt: Receipt, to buyer: String, in world: AccessWorld, _ caller: Caller,
+        then next: @escaping @Sendable () -> Step
+    ) -> Step {
+        let project = caller.project
+        return .read { snapshot throws(StoreFault) in
+            guard (1...255).contains(buyer.utf8.count) else { return next() }
+            let user = Identity(world.userType, buyer, in: project, hash: snapshot.hash)
+            return .decide(RecordPurchase(AccessSession(user), .success(receipt), in: world)) { _, _ in next() }
+        }
     }
 
     // MARK: - Apple

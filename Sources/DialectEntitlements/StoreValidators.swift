@@ -195,7 +195,8 @@ extension StoreValidators {
     ) -> StoreCheck {
         switch purchase.source {
         case .appStore:
-            appStore?.question(about: purchase, in: project, at: now, directory) ?? .unavailable(.appStore, .notSetUp)
+            appStore?.question(about: purchase, catalog, in: project, at: now, directory)
+                ?? .unavailable(.appStore, .notSetUp)
         case .playStore:
             play?.question(about: purchase, in: project, at: now) ?? .unavailable(.playStore, .notSetUp)
         case .stripe:

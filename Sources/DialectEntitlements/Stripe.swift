@@ -5,6 +5,7 @@ import Gateway
 import HTTPMessage
 import JSON
 package import Outbound
+import Threads
 
 /// Stripe: the server asks it about a subscription by the subscription's id (spec/entitlements.md, decision 11).
 package struct Stripe: StoreValidator {
@@ -16,6 +17,29 @@ package struct Stripe: StoreValidator {
     /// The time for which a subscription that would renew gives access after its end while Stripe does not answer.
     private let graceMilliseconds: Int64
     private let proof: ProofRule?
+    /// Whether a refund in full and a dispute end the access of the present period. Otherwise the state at Stripe decides.
+    private let refundEnds: Bool
+    private let recent = Monitor(RecentAnswers())
+
+    /// The last answers. A client's call causes at most one question in a minute about a subscription.
+    private struct RecentAnswers {
+        private var all: [String: (subscription: StripeSubscription, readAt: Instant)] = [:]
+
+        private static let keptMilliseconds: Int64 = 60_000
+        private static let atMost = 10_000
+
+        /// A clock that was set back makes an answer old.
+        func answer(about id: String, at now: Instant) -> (subscription: StripeSubscription, readAt: Instant)? {
+            all[id].flatMap {
+                (0..<RecentAnswers.keptMilliseconds).contains(now.milliseconds - $0.readAt.milliseconds) ? $0 : nil
+            }
+        }
+
+        mutating func note(_ subscription: StripeSubscription, _ id: String, at now: Instant) {
+            if all.count >= RecentAnswers.atMost { all = [:] }
+            all[id] = (subscription, now)
+        }
+    }
 
     /// Whether a client needs a proof for a subscription that nobody has.
     package enum ProofRule: String, Sendable {
@@ -33,11 +57,13 @@ package struct Stripe: StoreValidator {
     ///   - webhookSecrets: the secrets with which Stripe signs events; none if the server takes no events.
     ///   - graceDays: the days of access after the end of a period whose payment has failed.
     ///   - proof: the rule for clients; nil for the rule of the world.
+    ///   - refundEnds: whether a refund in full and a dispute end the access.
     ///   - graceMilliseconds: the time of access after the end of a period while Stripe does not answer.
     package init(
         _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays,
-        proof: ProofRule? = nil, graceMilliseconds: Int64 = 0
+        proof: ProofRule? = nil, refundEnds: Bool = false, graceMilliseconds: Int64 = 0
     ) {
+        self.refundEnds = refundEnds
         self.graceMilliseconds = graceMilliseconds
         base = url.folder
         self.key = key
@@ -48,7 +74,7 @@ package struct Stripe: StoreValidator {
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         if let checkout = claim.checkout { return check(claim, checkout: checkout, place) }
-        return claim.subscription.map { check(claim, $0, buyer: nil, place) } ?? .bad(.forged)
+        return claim.subscription.map { check(claim, $0, buyer: nil, place, tools) } ?? .bad(.forged)
     }
 
     /// Checks a claim by the checkout: it names the subscription, and the user for whom the app's server has made it.
@@ -67,29 +93,44 @@ package struct Stripe: StoreValidator {
             guard let subscription = session.subscription,
                 claim.subscription.map({ $0.hasSameBytes(as: subscription) }) ?? true
             else { return .bad(.foreign) }
-            return check(claim, subscription, buyer: session.buyer, place)
+            return check(claim, subscription, buyer: session.buyer, place, tools)
         }
     }
 
     /// - Parameter buyer: the user for whom the app's server has made the checkout.
-    private func check(_ claim: StoreClaim, _ id: String, buyer: String?, _ place: StorePlace) -> StoreCheck {
+    private func check(
+        _ claim: StoreClaim, _ id: String, buyer: String?, _ place: StorePlace, _ tools: LoopTools
+    ) -> StoreCheck {
         guard let call = asking(for: id) else { return .bad(.forged) }
+        if let recent = recent.withLock({ $0.answer(about: id, at: place.now) }) {
+            return .done(receipts(recent.subscription, claim, buyer: buyer, place, at: recent.readAt, tools.hash))
+        }
         return .ask(call) { result, tools in
             .done(
-                read(result, id, tools).flatMap { subscription in
-                    guard subscription.isLive == (place.world == .production),
-                        claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
-                    else { return .failure(.bad(.foreign)) }
-                    let receipts = subscription.receipts(
-                        in: place.project, at: place.now, isProof: place.isServer, buyer: buyer,
-                        takesFirst: takesFirst(in: place.world), graceDays: graceDays,
-                        graceMilliseconds: graceMilliseconds, hash: tools.hash
-                    ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
-                    // The claimed product is the reported one.
-                    let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
-                    return .success([receipts[reported]] + receipts[..<reported] + receipts[(reported + 1)...])
+                read(result, id, at: place.now, tools).flatMap { subscription in
+                    receipts(subscription, claim, buyer: buyer, place, at: place.now, tools.hash)
                 })
         }
+    }
+
+    /// The purchases of a subscription that a client claims.
+    ///
+    /// - Parameter readAt: the moment at which Stripe was asked.
+    private func receipts(
+        _ subscription: StripeSubscription, _ claim: StoreClaim, buyer: String?, _ place: StorePlace,
+        at readAt: Instant, _ hash: KeyedHash
+    ) -> Result<[Receipt], StoreProblem> {
+        guard subscription.isLive == (place.world == .production),
+            claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
+        else { return .failure(.bad(.foreign)) }
+        let receipts = subscription.receipts(
+            in: place.project, at: readAt, isProof: place.isServer, buyer: buyer,
+            takesFirst: takesFirst(in: place.world), refund: refundEnds ? .untold : .none, graceDays: graceDays,
+            graceMilliseconds: graceMilliseconds, hash: hash
+        ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
+        // The claimed product is the reported one.
+        let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
+        return .success([receipts[reported]] + receipts[..<reported] + receipts[(reported + 1)...])
     }
 
     /// Whether the first client that names a subscription has it.
@@ -109,7 +150,7 @@ package struct Stripe: StoreValidator {
 
     /// Reads Stripe's answer about a subscription.
     private func read(
-        _ result: OutboundClient.Result, _ id: String, _ tools: LoopTools
+        _ result: OutboundClient.Result, _ id: String, at now: Instant, _ tools: LoopTools
     ) -> Result<StripeSubscription, StoreProblem> {
         guard case .success(let answer) = result else { return .failure(Stripe.outage) }
         switch answer.status {
@@ -121,6 +162,7 @@ package struct Stripe: StoreValidator {
         let subscription = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeSubscription(root) }
         guard let subscription else { return .failure(Stripe.outage) }
         guard subscription.id == id, !subscription.items.isEmpty else { return .failure(.bad(.foreign)) }
+        recent.withLock { $0.note(subscription, id, at: now) }
         return .success(subscription)
     }
 
@@ -153,34 +195,137 @@ package struct Stripe: StoreValidator {
         }
     }
 
-    /// Asks for the subscription of an event, and continues with its statements.
+    /// Asks for the subscriptions of an event, and continues with their statements.
     func news(
         of event: StripeEvent, for project: ProjectID, at now: Instant,
         _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
     ) -> Step {
-        guard let id = event.subscription, let call = asking(for: id) else { return next(.success([])) }
+        let place = StorePlace(newsFor: project, in: event.isLive ? .production : .sandbox, at: now)
+        let refund = refundEnds ? StripeRefund.untold : StripeRefund.none
+        switch event.subject {
+        case nil: return next(.success([]))
+        case .subscription(let id): return ask(about: [id], refund: refund, place, next)
+        case .customer(let id):
+            return .read { snapshot throws(StoreFault) in
+                let account = StoreAccount.name(.stripe, id, in: place.world, of: project, hash: snapshot.hash)
+                let known = try snapshot.purchases(ofAccount: account).map(\.originalTransaction)
+                // The further items of a subscription come with it.
+                let ids = known.filter { !$0.contains(":") }.suffix(Stripe.subscriptionsOfCustomer)
+                return ask(about: Array(ids), refund: refund, place, next)
+            }
+        case .payment(let payment):
+            // Without the option a refund is the shop's own matter: the state of the subscription decides.
+            return refundEnds ? ask(about: payment, place, next) : next(.success([]))
+        }
+    }
+
+    /// The limit of questions because of one event. The server asks about all others at the end of their periods.
+    private static let subscriptionsOfCustomer = 20
+
+    /// Asks about one subscription after the other.
+    private func ask(
+        about ids: [String], _ known: [Receipt] = [], refund: StripeRefund, _ place: StorePlace,
+        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
+    ) -> Step {
+        guard let id = ids.first else { return next(.success(known)) }
+        let rest = Array(ids.dropFirst())
+        guard let call = asking(for: id) else { return ask(about: rest, known, refund: refund, place, next) }
         return .ask(call) { result, tools in
-            switch read(result, id, tools) {
-            case .failure(.bad): return next(.success([]))
+            switch read(result, id, at: place.now, tools) {
+            case .failure(.bad): return ask(about: rest, known, refund: refund, place, next)
             case .failure(let problem): return next(.failure(problem))
             case .success(let subscription):
-                guard subscription.isLive == event.isLive else { return next(.success([])) }
+                guard subscription.isLive == (place.world == .production) else {
+                    return ask(about: rest, known, refund: refund, place, next)
+                }
                 // A product has two names at Stripe. The project's catalog has one of them.
                 return .read { snapshot throws(StoreFault) in
-                    let catalog = try snapshot.catalog(of: project)
-                    return next(.success(statements(subscription, catalog, in: project, at: now, snapshot.hash)))
+                    let catalog = try snapshot.catalog(of: place.project)
+                    let told = statements(subscription, catalog, refund: refund, place, snapshot.hash)
+                    return ask(about: rest, known + told, refund: refund, place, next)
                 }
+            }
+        }
+    }
+
+    // MARK: - Payments
+
+    /// Asks for the subscription of a payment. Its access ends if the payment was for the present period.
+    private func ask(
+        about payment: StripePayment, _ place: StorePlace,
+        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
+    ) -> Step {
+        ask(for: payment.charge, at: "charges", next) { charge in
+            if let invoice = charge.invoice { return ask(aboutInvoice: invoice, payment, place, next) }
+            // Later versions of the API name the invoice beside the payment only.
+            guard let intent = charge.paymentIntent, intent.utf8.allSatisfy({ Stripe.isWord($0) }),
+                let url = OutboundURL(
+                    "\(base)v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=\(intent)")
+            else { return next(.success([])) }
+            return ask(OutboundCall(.get, url, bearer: key), next) { list in
+                list.firstInvoice.map { ask(aboutInvoice: $0, payment, place, next) } ?? next(.success([]))
+            }
+        }
+    }
+
+    private func ask(
+        aboutInvoice id: String, _ payment: StripePayment, _ place: StorePlace,
+        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
+    ) -> Step {
+        ask(for: id, at: "invoices", next) { invoice in
+            guard let subscription = invoice.subscriptionID, let call = asking(for: subscription) else {
+                return next(.success([]))
+            }
+            return .ask(call) { result, tools in
+                switch read(result, subscription, at: place.now, tools) {
+                case .failure(.bad): return next(.success([]))
+                case .failure(let problem): return next(.failure(problem))
+                case .success(let known):
+                    guard known.isLive == (place.world == .production) else { return next(.success([])) }
+                    let isPresent = known.latestInvoice?.hasSameBytes(as: id) ?? false
+                    let refund: StripeRefund = isPresent ? (payment.isTaken ? .made : .none) : .untold
+                    return .read { snapshot throws(StoreFault) in
+                        let catalog = try snapshot.catalog(of: place.project)
+                        return next(.success(statements(known, catalog, refund: refund, place, snapshot.hash)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks for an object, and ends the news if Stripe does not have it.
+    private func ask(
+        for id: String, at folder: String, _ end: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step,
+        _ next: @escaping @Sendable (StripeObject) -> Step
+    ) -> Step {
+        asking(for: id, at: folder).map { ask($0, end, next) } ?? end(.success([]))
+    }
+
+    private func ask(
+        _ call: OutboundCall, _ end: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step,
+        _ next: @escaping @Sendable (StripeObject) -> Step
+    ) -> Step {
+        .ask(call) { result, tools in
+            guard case .success(let answer) = result else { return end(.failure(Stripe.outage)) }
+            switch answer.status {
+            case 200..<300:
+                let object = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeObject(root) }
+                return object.map(next) ?? end(.failure(Stripe.outage))
+            case 400, 404: return end(.success([]))
+            case 401, 403: return end(.failure(Stripe.wrongKey))
+            default: return end(.failure(Stripe.outage))
             }
         }
     }
 
     /// The statements about a subscription, under the names that the catalog has.
     private func statements(
-        _ subscription: StripeSubscription, _ catalog: Catalog, in project: ProjectID, at now: Instant,
+        _ subscription: StripeSubscription, _ catalog: Catalog, refund: StripeRefund, _ place: StorePlace,
         _ hash: KeyedHash
     ) -> [Receipt] {
         subscription.receipts(
-            in: project, at: now, isProof: true, graceDays: graceDays, graceMilliseconds: graceMilliseconds, hash: hash
+            in: place.project, at: place.now, isProof: true, refund: refund, graceDays: graceDays,
+            graceMilliseconds: graceMilliseconds, hash: hash
         ) { names in
             names.first { catalog.product($0) != nil } ?? names.first
         }
@@ -192,8 +337,11 @@ package struct Stripe: StoreValidator {
         guard let call = asking(for: id) else { return .bad(.unreadable) }
         return .ask(call) { result, tools in
             .done(
-                read(result, id, tools).map { subscription in
-                    statements(subscription, catalog, in: project, at: now, tools.hash)
+                read(result, id, at: now, tools).map { subscription in
+                    let place = StorePlace(
+                        newsFor: project, in: subscription.isLive ? .production : .sandbox, at: now)
+                    return statements(
+                        subscription, catalog, refund: refundEnds ? .untold : .none, place, tools.hash)
                 })
         }
     }

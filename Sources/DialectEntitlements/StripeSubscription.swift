@@ -26,6 +26,9 @@ struct StripeSubscription {
     private var cancelAt: Int64?
     /// The moment at which the subscription ended.
     private var endedAt: Int64?
+    /// The invoice of the present period.
+    private(set) var latestInvoice: String?
+    private var isCollectionPaused = false
     /// The names that the app's own server has given to the buyer.
     private var metadata: [String: String] = [:]
 
@@ -40,6 +43,8 @@ struct StripeSubscription {
             case "livemode": isLive = try value.bool(at: "livemode")
             case "cancel_at_period_end": isEnding = try value.bool(at: "cancel_at_period_end")
             case "customer": customer = try value.stripeID()
+            case "latest_invoice": latestInvoice = try value.stripeID()
+            case "pause_collection": isCollectionPaused = value.kind == .object
             case "ended_at": if !value.isNull { endedAt = try value.integer(at: "ended_at") }
             case "trial_end": if !value.isNull { trialEnd = try value.integer(at: "trial_end") }
             case "cancel_at": if !value.isNull { cancelAt = try value.integer(at: "cancel_at") }
@@ -117,13 +122,18 @@ struct StripeSubscription {
     ///   - isProof: whether the caller answers for whose the purchase is.
     ///   - buyer: the user for whom the app's server has made the checkout.
     ///   - takesFirst: whether a subscription that nobody has belongs to the first caller that names it.
+    ///   - refund: what is known of a refund of the present period.
     ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
         in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
-        graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash,
+        refund: StripeRefund, graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash,
         product: (_ names: [String]) -> String?
     ) -> [Receipt] {
         let world: AccessWorld = isLive ? .production : .sandbox
+        func purchase(_ original: String) -> PurchaseID {
+            PurchaseID(.stripe, original, in: world, of: project, hash: hash)
+        }
+        let further = items.dropFirst().map { purchase("\(id):\($0.id)") }
         return items.enumerated().compactMap { place, item in
             guard let product = product(item.names) else { return nil }
             let original = place == 0 ? id : "\(id):\(item.id)"
@@ -134,13 +144,19 @@ struct StripeSubscription {
             told.isSubscription = true
             told.signedAt = now
             told.period = status == "trialing" ? .trial : .normal
+            switch refund {
+            case .untold: told.isSilentOnRefunds = true
+            case .made: told.revokedAt = now
+            case .none: break
+            }
             var receipt = Receipt(
-                purchase: PurchaseID(.stripe, original, in: world, of: project, hash: hash), source: .stripe,
-                originalTransaction: original, told: told)
+                purchase: purchase(original), source: .stripe, originalTransaction: original, told: told)
+            if place == 0 { receipt.items = further } else { receipt.itemOf = purchase(id) }
             receipt.renewal = Purchase.RenewalState(
                 isEnding || cancelAt != nil || endedAt != nil
                     ? .canceled : ["past_due", "unpaid"].contains(status) ? .billingIssue : .willRenew,
                 saidAt: now)
+            receipt.renewal?.isCollectionPaused = isCollectionPaused
             receipt.canBeAsked = place == 0
             receipt.graceMilliseconds = place == 0 ? graceMilliseconds : 0
             receipt.trust =
@@ -159,7 +175,7 @@ struct StripeSubscription {
 
 extension JSONValue {
     /// The id of an object, which Stripe writes alone or as a member of the object.
-    fileprivate func stripeID() throws(JSONFault) -> String? {
+    func stripeID() throws(JSONFault) -> String? {
         if isNull { return nil }
         if kind == .string { return try string(at: "an id") }
         guard kind == .object else { return nil }
@@ -169,6 +185,16 @@ extension JSONValue {
         }
         return id
     }
+}
+
+/// What an answer of Stripe says about a refund of the present period.
+enum StripeRefund: Sendable {
+    /// The answer cannot say it. A refund that is known stays.
+    case untold
+    /// The period is refunded, or its payment is disputed.
+    case made
+    /// No refund ends the period.
+    case none
 }
 
 /// A checkout of Stripe, as far as Onym uses it.
@@ -187,55 +213,5 @@ struct StripeCheckout {
             default: break
             }
         }
-    }
-}
-
-/// An event of Stripe. It is only a reason to ask for the subscription, because events come late and in any order.
-struct StripeEvent {
-    private(set) var isLive = false
-    /// The subscription that the event is about; nil for an event about something else.
-    private(set) var subscription: String?
-
-    init(_ root: JSONValue) throws(JSONFault) {
-        var isEvent = false
-        try root.forEachMember(at: "the event") { key, value throws(JSONFault) in
-            switch key {
-            case "object": isEvent = try value.string(at: "object") == "event"
-            case "livemode": isLive = try value.bool(at: "livemode")
-            case "data":
-                try value.forEachMember(at: "data") { key, value throws(JSONFault) in
-                    if case "object" = key, value.kind == .object { subscription = try StripeEvent.subscription(value) }
-                }
-            default: break
-            }
-        }
-        guard isEvent else { throw JSONFault(.wrong("must be an event"), at: "the body") }
-    }
-
-    /// The subscription of an object: the object itself, or a member of an invoice or of a checkout session. Later versions of
-    /// the API have it deeper in an invoice.
-    private static func subscription(_ object: JSONValue) throws(JSONFault) -> String? {
-        var (id, kind, named): (String?, String?, String?)
-        try object.forEachMember(at: "the object") { key, value throws(JSONFault) in
-            switch key {
-            case "id": id = try value.stripeID()
-            case "object": kind = try value.stripeID()
-            case "subscription": named = try value.stripeID() ?? named
-            case "parent": if value.kind == .object { named = try deeper(value) ?? named }
-            default: break
-            }
-        }
-        return kind == "subscription" ? id : named
-    }
-
-    private static func deeper(_ parent: JSONValue) throws(JSONFault) -> String? {
-        var found: String?
-        try parent.forEachMember(at: "parent") { key, value throws(JSONFault) in
-            guard case "subscription_details" = key, value.kind == .object else { return }
-            try value.forEachMember(at: "subscription_details") { key, value throws(JSONFault) in
-                if case "subscription" = key { found = try value.stripeID() }
-            }
-        }
-        return found
     }
 }

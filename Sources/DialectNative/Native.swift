@@ -13,6 +13,8 @@ package enum Native {
         package let unreadiness: @Sendable () -> String?
         /// The seconds by which the clock is behind the journal; 0 if it is not behind.
         package let clockBehindSeconds: @Sendable () -> Int64
+        /// The sentences about a clock that is wrong, or that was set a short time ago.
+        package let clockProblems: @Sendable () -> [String]
         package let metrics: @Sendable () -> [UInt8]
         package let metricsContentType: String
         package let openAPI: @Sendable () -> [UInt8]
@@ -40,7 +42,8 @@ package enum Native {
 
         package init(
             unreadiness: @escaping @Sendable () -> String?,
-            clockBehindSeconds: @escaping @Sendable () -> Int64, metrics: @escaping @Sendable () -> [UInt8],
+            clockBehindSeconds: @escaping @Sendable () -> Int64,
+            clockProblems: @escaping @Sendable () -> [String], metrics: @escaping @Sendable () -> [UInt8],
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             backups: BackupTools,
@@ -60,6 +63,7 @@ package enum Native {
             self.counts = counts
             self.unreadiness = unreadiness
             self.clockBehindSeconds = clockBehindSeconds
+            self.clockProblems = clockProblems
             self.metrics = metrics
             self.metricsContentType = metricsContentType
             self.openAPI = openAPI
@@ -135,7 +139,7 @@ package enum Native {
                 action: .answer { _, _, _ in
                     readiness(
                         sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds(),
-                        backupProblem: sources.backups.problem())
+                        clockProblems: sources.clockProblems(), backupProblem: sources.backups.problem())
                 }),
             Endpoint(
                 .get, "/openapi.json", scope: nil,
@@ -171,22 +175,30 @@ package enum Native {
     private static let status = Schema.object([
         .init("status", .string(), required: true),
         .init("detail", .string("A problem that does not prevent calls.")),
+        .init("clock", .string("The problem of the server's clock.")),
     ])
 
-    private static func readiness(_ reason: String?, clockBehindSeconds: Int64, backupProblem: String?) -> Response {
+    private static func readiness(
+        _ reason: String?, clockBehindSeconds: Int64, clockProblems: [String], backupProblem: String?
+    ) -> Response {
         guard let reason else {
-            let problems = [
-                clockBehindSeconds > 0
-                    ? "The clock is \(clockBehindSeconds) s behind the journal: it was ahead once, or is behind now."
-                    : nil,
-                backupProblem,
-            ].compactMap(\.self)
+            let clock =
+                [
+                    clockBehindSeconds > 0
+                        ? "The clock is \(clockBehindSeconds) s behind the journal: it was ahead once, or is behind now."
+                        : nil
+                ].compactMap(\.self) + clockProblems
+            let problems = clock + [backupProblem].compactMap(\.self)
             return json(.ok) { json in
                 json.key("status")
                 json.string("ready")
                 if !problems.isEmpty {
                     json.key("detail")
                     json.string(problems.joined(separator: " "))
+                }
+                if !clock.isEmpty {
+                    json.key("clock")
+                    json.string(clock.joined(separator: " "))
                 }
             }
         }

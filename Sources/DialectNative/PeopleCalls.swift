@@ -285,6 +285,8 @@ enum PeopleCalls {
         // Until its store tells of the purchase, only a file does.
         json.key("imported")
         json.bool(purchase.isImported)
+        json.key("device")
+        json.string(purchase.device.map { "\($0.name)" })
         json.key("owners")
         json.people(purchase.owners)
     }

@@ -235,7 +235,34 @@ enum StoreCalls {
             json.integer(due.count)
             json.key("due_since")
             json.moment(due.since)
+            json.key("problems")
+            json.array { json in
+                for problem in problems(tools.states(project, loop.directory), faults, due.since, at: loop.now) {
+                    json.string(problem)
+                }
+            }
         }
+    }
+
+    /// A question that is due for longer is a problem.
+    private static let lateMilliseconds: Int64 = 3_600_000
+
+    /// Sentences about what keeps access from being right by itself.
+    private static func problems(
+        _ states: [StoreTools.State], _ faults: [String: String], _ dueSince: Instant?, at now: Instant
+    ) -> [String] {
+        var problems = states.compactMap { state in
+            (faults[state.store] ?? (state.isSetUp ? state.fault : nil)).map { "\(state.store): \($0)." }
+        }
+        for state in states where state.isSetUp && !state.isAsked && faults[state.store] == nil {
+            problems.append(
+                "\(state.store): the server has no key with which it may ask, so only notifications and apps tell of renewals."
+            )
+        }
+        if let dueSince, now.milliseconds - dueSince.milliseconds > lateMilliseconds {
+            problems.append("Questions to stores wait for more than an hour; see purchase_poll_per_second.")
+        }
+        return problems
     }
 
     private static let moment = Schema.anyOf([.string(), .null])
@@ -255,5 +282,6 @@ enum StoreCalls {
                 ])), required: true),
         .init("due", .integer("The purchases of all projects about which the server has to ask now."), required: true),
         .init("due_since", moment, required: true),
+        .init("problems", .array(.string("What keeps access from being right by itself.")), required: true),
     ])
 }

@@ -12,6 +12,8 @@ package struct StoreTools: Sendable {
         /// The store, as in the names of its options.
         package let store: String
         package let isSetUp: Bool
+        /// Whether the server can ask the store about purchases by itself.
+        package let isAsked: Bool
         package let answeredAt: Instant?
         package let faultAt: Instant?
         /// The reason of the last fault; nil if the store has answered since.
@@ -19,10 +21,12 @@ package struct StoreTools: Sendable {
         package let notifiedAt: Instant?
 
         package init(
-            store: String, isSetUp: Bool, answeredAt: Instant?, faultAt: Instant?, fault: String?, notifiedAt: Instant?
+            store: String, isSetUp: Bool, isAsked: Bool, answeredAt: Instant?, faultAt: Instant?, fault: String?,
+            notifiedAt: Instant?
         ) {
             self.store = store
             self.isSetUp = isSetUp
+            self.isAsked = isAsked
             self.answeredAt = answeredAt
             self.faultAt = faultAt
             self.fault = fault

@@ -62,10 +62,16 @@ package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
 package struct OutboundAnswer: Equatable, Sendable {
     package let status: Int
     package let body: [UInt8]
+    /// The field `Date`: the moment of the answer by the other server's clock; nil for an answer without the field.
+    package let date: String?
+    /// The seconds after which the other server takes the call again, if the field `Retry-After` has a number.
+    package let retryAfterSeconds: Int?
 
-    package init(status: Int, body: [UInt8]) {
+    package init(status: Int, body: [UInt8], date: String? = nil, retryAfterSeconds: Int? = nil) {
         self.status = status
         self.body = body
+        self.date = date
+        self.retryAfterSeconds = retryAfterSeconds
     }
 }
 

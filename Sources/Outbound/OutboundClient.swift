@@ -25,20 +25,28 @@ package final class OutboundClient: @unchecked Sendable {
 
     private let limits: OutboundLimits
     private let authorities: String?
+    private let noteAnswer: (@Sendable (OutboundAnswer) -> Void)?
     private let handle: UnsafeMutableRawPointer
     private let inbox = Monitor(Inbox())
     private let thread = Monitor<WorkerThread?>(nil)
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// - Parameter authorities: a file with the trusted certificates, in PEM, instead of the system's certificates.
-    package init(limits: OutboundLimits = OutboundLimits(), authorities: String? = nil) {
+    /// - Parameters:
+    ///   - limits: the limits of the calls.
+    ///   - authorities: a file with the trusted certificates, in PEM, instead of the system's certificates.
+    ///   - noteAnswer: sees each answer before its receiver. It must not block.
+    package init(
+        limits: OutboundLimits = OutboundLimits(), authorities: String? = nil,
+        noteAnswer: (@Sendable (OutboundAnswer) -> Void)? = nil
+    ) {
         guard OutboundClient.isLibraryReady, let handle = unsafe curl_multi_init() else {
             preconditionFailure("The system has no memory left for a client.")
         }
         unsafe self.handle = handle
         self.limits = limits
         self.authorities = authorities
+        self.noteAnswer = noteAnswer
         unsafe onym_curl_keep_connections(handle, limits.callsAtOnce)
         thread.withLock { $0 = WorkerThread(name: "onym-outbound") { [self] in run() } }
     }
@@ -131,7 +139,7 @@ package final class OutboundClient: @unchecked Sendable {
             return nil
         }
         let transfer = Transfer(
-            waiting.call, limits, milliseconds: Int(milliseconds), authorities: authorities, waiting.done)
+            waiting.call, limits, milliseconds: Int(milliseconds), authorities: authorities, noteAnswer, waiting.done)
         unsafe curl_multi_add_handle(handle, transfer.handle)
         return transfer
     }
@@ -144,12 +152,14 @@ private final class Transfer {
     private let fields: UnsafeMutablePointer<curl_slist>?
     private let limit: Int
     private let done: @Sendable (OutboundClient.Result) -> Void
+    private let noteAnswer: (@Sendable (OutboundAnswer) -> Void)?
     private var body: [UInt8] = []
     private var isTooLarge = false
     private var isNotAllowed = false
 
     init(
         _ call: OutboundCall, _ limits: OutboundLimits, milliseconds: Int, authorities: String?,
+        _ noteAnswer: (@Sendable (OutboundAnswer) -> Void)?,
         _ done: @escaping @Sendable (OutboundClient.Result) -> Void
     ) {
         guard let handle = unsafe curl_easy_init() else {
@@ -158,6 +168,7 @@ private final class Transfer {
         unsafe self.handle = handle
         self.limit = limits.answerBytes
         self.done = done
+        self.noteAnswer = noteAnswer
         var lines = call.fields.map { "\($0.name): \($0.value)" }
         if case .post(_, let contentType) = call.method { lines.append("Content-Type: \(contentType)") }
         unsafe fields = lines.reduce(nil) { unsafe curl_slist_append($0, $1) }
@@ -241,10 +252,19 @@ private final class Transfer {
 
     func end(_ code: CURLcode) {
         if code == CURLE_OK {
-            done(.success(OutboundAnswer(status: unsafe onym_curl_status(handle), body: body)))
+            let answer = OutboundAnswer(
+                status: unsafe onym_curl_status(handle), body: body, date: field("Date"),
+                retryAfterSeconds: field("Retry-After").flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil })
+            noteAnswer?(answer)
+            done(.success(answer))
         } else {
             done(.failure(isTooLarge ? .answerTooLarge : isNotAllowed ? .notAllowed : OutboundFault(code)))
         }
+    }
+
+    private func field(_ name: String) -> String? {
+        guard let value = unsafe onym_curl_field(handle, name) else { return nil }
+        return unsafe String(validatingCString: value)
     }
 
     func cancel() { done(.failure(.cancelled)) }

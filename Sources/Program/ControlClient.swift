@@ -35,6 +35,15 @@ struct ControlClient {
     /// The greatest size of an answer in bytes.
     private static let answerBytes = 64 << 20
 
+    /// Whether a running server answers calls.
+    var isServed: Bool {
+        get throws(CommandFault) {
+            guard let descriptor = try connect() else { return false }
+            close(descriptor)
+            return true
+        }
+    }
+
     /// Makes one call.
     func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
         try session { session throws(CommandFault) in try session.call(method, path, body: body) }

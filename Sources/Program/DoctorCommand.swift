@@ -16,7 +16,7 @@ enum DoctorCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let progress: (String) -> Void = { what in context.terminal.note("Checking the \(what).") }
-        let findings: [Finding]
+        var findings: [Finding]
         do throws(StoreFault) {
             if let database = context.database {
                 let doctor = try PostgresDoctor(database, progress: progress)
@@ -31,6 +31,7 @@ enum DoctorCommand: ProgramCommand {
         } catch {
             throw .unreadable(error.description)
         }
+        findings += try serversFindings(context)
         if context.isForPrograms {
             var json = JSONWriter()
             json.object { json in
@@ -58,6 +59,46 @@ enum DoctorCommand: ProgramCommand {
         }
         if findings.isEmpty { return 0 }
         return findings.allSatisfy(\.isWarning) ? 4 : 1
+    }
+
+    /// The problems that a running server has with its clock and with the stores that confirm purchases; none without a server.
+    private static func serversFindings(_ context: CommandContext) throws(CommandFault) -> [Finding] {
+        guard try context.controlClient().isServed else { return [] }
+        var findings: [Finding] = []
+        let ready = try context.controlClient().call("GET", "/readyz")
+        _ = try ready.read { root throws(JSONFault) in
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                guard case "clock" = key else { return }
+                findings.append(
+                    Finding(code: "clock", description: try value.string(at: "clock"), isWarning: true))
+            }
+        }
+        var projects: [String] = []
+        _ = try context.control("GET", "/onym/v1/projects").read { root throws(JSONFault) in
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                guard case "projects" = key else { return }
+                try value.forEachElement(at: "projects") { project throws(JSONFault) in
+                    try project.forEachMember(at: "a project") { key, value throws(JSONFault) in
+                        if case "id" = key { projects.append(try value.string(at: "id")) }
+                    }
+                }
+            }
+        }
+        for project in projects {
+            _ = try context.control("GET", "/onym/v1/stores/status", in: project).read { root throws(JSONFault) in
+                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                    guard case "problems" = key else { return }
+                    try value.forEachElement(at: "problems") { problem throws(JSONFault) in
+                        findings.append(
+                            Finding(
+                                code: "stores",
+                                description: "Project \(project), \(try problem.string(at: "a problem"))",
+                                isWarning: true))
+                    }
+                }
+            }
+        }
+        return findings
     }
 
     /// The finding of a master key beside the store that is not the store's; nothing if no key can be read.

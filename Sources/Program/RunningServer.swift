@@ -82,6 +82,7 @@ package final class RunningServer: Sendable {
     private let rehearsals: DryRuns
     private let readers: Readers
     private let outbound: OutboundClient
+    private let clockWatch: ClockWatch
     private let dispatcher: Dispatcher
     private let webhookClient: OutboundClient
     private let purchaseChecker: PurchaseChecker
@@ -159,8 +160,12 @@ package final class RunningServer: Sendable {
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version), clock: configuration.clock)
 
+        clockWatch = ClockWatch(
+            clock: configuration.clock, monotonic: MonotonicClock.nanoseconds, logger: configuration.logger)
+        inspection.watch(clockWatch)
         readers = Readers(threads: configuration.loops)
-        outbound = OutboundClient()
+        let clockWatch = self.clockWatch
+        outbound = OutboundClient { answer in answer.date.map(clockWatch.note(storesDate:)) }
         // Webhooks have connections of their own, because an open connection was allowed only for its own purpose.
         var webhookLimits = OutboundLimits()
         webhookLimits.allowsPrivateAddresses = configuration.callsPrivateAddresses
@@ -195,6 +200,7 @@ package final class RunningServer: Sendable {
         } catch {
             other?.stop()
             control?.stop()
+            clockWatch.stop()
             outbound.stop()
             webhookClient.stop()
             gateway.stop()
@@ -271,6 +277,7 @@ package final class RunningServer: Sendable {
         control?.stop()
         purchaseChecker.stop()
         runKeeper.stop()
+        clockWatch.stop()
         // The server does not wait for the answers of other servers any more.
         outbound.stop()
         dispatcher.stop()
@@ -330,6 +337,7 @@ final class Inspection: Sendable {
     private let parts = Monitor<Parts?>(nil)
     private let gateway = Monitor<Gateway?>(nil)
     private let checker = Monitor<PurchaseChecker?>(nil)
+    private let clockWatch = Monitor<ClockWatch?>(nil)
     private let mint: Mint
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
@@ -368,6 +376,7 @@ final class Inspection: Sendable {
         Native.Sources(
             unreadiness: { [self] in unreadiness() },
             clockBehindSeconds: { [self] in (parts.withLock { $0?.engine }?.clockBehindMilliseconds ?? 0) / 1000 },
+            clockProblems: { [self] in clockWatch.withLock { $0 }?.problems ?? [] },
             metrics: { [self] in metrics() },
             metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI },
             compact: { [self] in parts.withLock { $0?.engine }?.requestCompaction() },
@@ -393,7 +402,8 @@ final class Inspection: Sendable {
                         let isSetUp = stores.isSetUp($1, project, directory)
                         let words = stores.activity.words(of: $1, project)
                         return StoreTools.State(
-                            store: $0, isSetUp: isSetUp, answeredAt: words.answeredAt,
+                            store: $0, isSetUp: isSetUp, isAsked: stores.asks($1, project, directory),
+                            answeredAt: words.answeredAt,
                             faultAt: words.faultAt, fault: words.fault, notifiedAt: words.notifiedAt)
                     }
                 },
@@ -411,6 +421,9 @@ final class Inspection: Sendable {
     /// Sets the checker whose questions to stores the metrics count.
     func countQuestions(of checker: PurchaseChecker) { self.checker.withLock { $0 = checker } }
 
+    /// Sets the watch over the clock.
+    func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
+
     func begin(
         store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: [UInt8],
         clock: @escaping @Sendable () -> Instant
@@ -426,6 +439,7 @@ final class Inspection: Sendable {
         parts.withLock { $0 = nil }
         gateway.withLock { $0 = nil }
         checker.withLock { $0 = nil }
+        clockWatch.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {
@@ -459,6 +473,10 @@ final class Inspection: Sendable {
                     results[result] ?? 0)
             }
         }
+        text.gauge(
+            "onym_clock_skew_seconds",
+            help: "Seconds by which the clock is ahead of the clocks of stores; negative if it is behind.",
+            clockWatch.withLock { $0?.skewSeconds ?? 0 })
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
         if let log = backups.status().log {
             text.gauge(

@@ -144,8 +144,8 @@ enum ServerSettings {
                 "A file with the root of App Store receipts (Apple Root CA), in PEM or DER; without it they wait."),
             SettingDefinition(
                 "app_store_device_hash",
-                "Whether an App Store receipt counts only on the device that it names: off or require.",
-                standard: AppStore.DeviceRule.off.rawValue,
+                "Whether the device that an App Store receipt names is noted or required: note, require or off.",
+                standard: AppStore.DeviceRule.note.rawValue,
                 demand: { oneOf(AppStore.DeviceRule.allCases.map(\.rawValue), $0) }),
             SettingDefinition(
                 "app_store_app_id", "The number of the app at Apple; notifications for another number are ignored.",
@@ -215,6 +215,10 @@ enum ServerSettings {
                 "stripe_proof",
                 "Whether a client proves a new subscription (required) or only names it (id), instead of the world's rule.",
                 demand: { oneOf(["required", "id"], $0) }),
+            SettingDefinition(
+                "stripe_refund_ends",
+                "Whether a refund in full and a dispute end the access that the payment was for: on or off.",
+                standard: "off", demand: { oneOf(["on", "off"], $0) }),
         ]
         + retentions.map { setting, _, what in
             SettingDefinition(
@@ -293,6 +297,11 @@ enum ServerSettings {
         storeFiles[option]?.0 ?? option.split(separator: ".").joined(separator: "_")
     }
 
+    /// The addresses of stores. The server sends them keys, and believes their answers.
+    private static let storeAddresses = [
+        "app_store_url", "app_store_sandbox_url", "play_url", "play_certs_url", "stripe_url",
+    ]
+
     /// The stores that confirm purchases.
     static func stores(_ settings: Settings) throws(CommandFault) -> ProjectStores.Server {
         var stores = ProjectStores.Server()
@@ -312,6 +321,10 @@ enum ServerSettings {
             } else {
                 stores.options[option.id] = value
             }
+        }
+        for name in storeAddresses where !stores.isForTrying {
+            guard let text = settings[name], !text.lowercased().hasPrefix("https://") else { continue }
+            throw .usage("\(name) must begin with https://; only the development mode asks stores without TLS.")
         }
         if let fault = stores.faults.first { throw .failed(fault.message(setting)) }
         return stores

@@ -76,4 +76,20 @@ struct CivilTimeTests {
     }
 
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    @Test(
+        "a date of HTTP is read as it is written",
+        arguments: [0, 951_782_400, 1_762_457_821, 4_107_542_399, 253_402_300_799])
+    func httpDates(_ seconds: Int) {
+        let text = String(decoding: HTTPDate.format(secondsSince1970: seconds), as: UTF8.self)
+        #expect(HTTPDate.seconds(text) == seconds, "\(text)")
+    }
+
+    @Test(
+        "another form of a date is none",
+        arguments: [
+            "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 1994 24:00:00 GMT", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Mai 1994 08:49:37 GMT",
+        ])
+    func otherDates(_ text: String) { #expect(HTTPDate.seconds(text) == nil) }
 }

@@ -145,12 +145,19 @@ struct AppReceiptTests {
         good.entries = [month(chain, "1")]
         for change: (inout ReceiptMaker) -> Void in [
             { $0.bundleID = "com.example.other" }, { $0.kind = "Production" }, { $0.kind = "Xcode" },
-            { $0.endsAt = chain.now - 1 }, { $0.createdAt = 1_500_000_000 }, { $0.certificates = ["unmarked"] },
+            { $0.createdAt = 1_500_000_000 }, { $0.certificates = ["unmarked"] },
             { $0.certificates = ["leaf"] },
         ] {
             var maker = good
             change(&maker)
             try expectRefused(client, maker.receipt())
+        }
+        // What is over is no fraud, and gives nothing.
+        var over = good
+        over.endsAt = chain.now - 1
+        for path in ["/v1/user/purchase", "/v1/user/init"] {
+            let answer = try send(client, path, "A", over.receipt(), #","purchase":{"product":"X"}"#)
+            #expect(answer.status == 200 && answer.body.contains(#""permissions":[]"#), "\(answer)")
         }
         let stranger = try AppleChain(isOfRSA: true)
         var others = ReceiptMaker(stranger)

@@ -14,8 +14,10 @@ final class AppleChain: Sendable {
     let unmarked: String
     let folder = TemporaryFolder()
 
-    /// - Parameter isOfRSA: whether the keys are of RSA, as those of receipts are.
-    init(isOfRSA: Bool = false) throws {
+    /// - Parameters:
+    ///   - isOfRSA: whether the keys are of RSA, as those of receipts are.
+    ///   - days: the days for which the certificates are valid.
+    init(isOfRSA: Bool = false, days: Int = 2) throws {
         let newKey = isOfRSA ? ["-newkey", "rsa:2048"] : ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
         let path = folder.path
         func run(_ words: [String]) throws {
@@ -31,7 +33,7 @@ final class AppleChain: Sendable {
                     "-nodes", "-subj", "/CN=\(name)", "-keyout", "\(path)/\(name).key", "-out", "\(path)/\(name).csr",
                 ])
             var words = [
-                "openssl", "x509", "-req", "-in", "\(path)/\(name).csr", "-days", "2", "-extfile",
+                "openssl", "x509", "-req", "-in", "\(path)/\(name).csr", "-days", String(days), "-extfile",
                 "\(path)/\(name).ext",
                 "-out", "\(path)/\(name).pem",
             ]

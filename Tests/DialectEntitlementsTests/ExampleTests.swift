@@ -41,6 +41,8 @@ struct AccessExample: Decodable, Sendable, CustomTestStringConvertible {
         let sees: [String: [String]]?
         /// What they see otherwise by the vendor's SDKs.
         let plain: [String: [String]]?
+        /// What they see otherwise by the launch results of shipped mobile SDKs, which send their receipts with each call.
+        let launch: [String: [String]]?
     }
 
     let id: String

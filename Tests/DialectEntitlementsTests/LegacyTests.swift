@@ -350,7 +350,7 @@ struct LegacyTests {
 }
 
 /// Reads a launch result as Android does: a missing member or another type is a failure.
-private struct LaunchReader {
+struct LaunchReader {
     private(set) var user = ""
     private(set) var products: [String: Int] = [:]
     private(set) var offerings: [String] = []

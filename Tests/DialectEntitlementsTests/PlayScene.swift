@@ -103,6 +103,15 @@ struct PlayScene {
         return try String(contentsOf: URL(filePath: folder.path + "/key"), encoding: .utf8)
     }
 
+    /// The file of a service account whose tokens come from a stand-in.
+    static func account(at google: Google) throws -> String {
+        let file = try JSONSerialization.data(withJSONObject: [
+            "client_email": "onym@example.iam.gserviceaccount.com", "private_key": try PlayScene.key.get(),
+            "private_key_id": "k1", "token_uri": google.stand.url + "token",
+        ])
+        return String(decoding: file, as: UTF8.self)
+    }
+
     let client: AccessClient
     let google = Google()
     /// The file of the service account.
@@ -113,11 +122,7 @@ struct PlayScene {
         _ kind: StoreKind = .memory, isServers: Bool = true,
         configure: (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
-        let file = try JSONSerialization.data(withJSONObject: [
-            "client_email": "onym@example.iam.gserviceaccount.com", "private_key": try PlayScene.key.get(),
-            "private_key_id": "k1", "token_uri": google.stand.url + "token",
-        ])
-        let account = String(decoding: file, as: UTF8.self)
+        let account = try PlayScene.account(at: google)
         self.account = account
         let url = try #require(OutboundURL(google.stand.url))
         let keys = OutboundURL(google.stand.url + "certs")
@@ -165,8 +170,20 @@ struct PlayScene {
             json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
     }
 
-    func changed(_ token: String) throws -> Wire.Answer {
+    func changed(_ token: String, type: Int = 2) throws -> Wire.Answer {
         try notify(
-            #""subscriptionNotification":{"version":"1.0","notificationType":2,"purchaseToken":"\#(token)"}"#)
+            #""subscriptionNotification":{"version":"1.0","notificationType":\#(type),"purchaseToken":"\#(token)"}"#)
+    }
+
+    /// Google's answer about a subscription with several items, by days from the start.
+    func items(_ items: [(product: String, order: String, until: Int64)], state: String = "ACTIVE") -> String {
+        let start = Date(timeIntervalSince1970: 1_750_000_000).ISO8601Format()
+        let lines = items.map { item in
+            let end = Date(timeIntervalSince1970: TimeInterval(1_750_000_000 + item.until * 86_400)).ISO8601Format()
+            return
+                #"{"productId":"\#(item.product)","expiryTime":"\#(end)","latestSuccessfulOrderId":"\#(item.order)","autoRenewingPlan":{"autoRenewEnabled":true}}"#
+        }
+        return
+            #"{"subscriptionState":"SUBSCRIPTION_STATE_\#(state)","startTime":"\#(start)","acknowledgementState":"ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED","testPurchase":{},"lineItems":[\#(lines.joined(separator: ","))]}"#
     }
 }

@@ -41,6 +41,19 @@ struct PlayTests {
             let answer = try scene.buy("A", token)
             #expect(answer.status == status && answer.body.contains("\"code\":\(code),"), "\(token): \(answer)")
         }
+        // What Google has forgotten is over, and no fraud.
+        google.forgotten.withLock { $0 = ["gone"] }
+        let gone = try scene.buy("A", "gone")
+        #expect(gone.status == 200 && gone.body.contains(#""permissions":[]"#), "\(gone)")
+        let third = try client.call(
+            "POST", "/v3/users/A/purchases",
+            #"{"price":"1","currency":"EUR","play_store_data":{"purchase_token":"gone"}}"#)
+        #expect(third.status == 200 && third.body.contains(#""user_id":"A""#), "\(third)")
+        #expect(
+            try client.call(
+                "POST", "/v3/users/nobody/purchases",
+                #"{"price":"1","currency":"EUR","play_store_data":{"purchase_token":"gone"}}"#
+            ).status == 404)
         google.isDown.withLock { $0 = true }
         let later = try scene.buy("A", "tok-1")
         #expect(later.status == 503 && later.body.contains(#""code":20300"#) && later["Retry-After"] != nil, "\(later)")
@@ -50,33 +63,55 @@ struct PlayTests {
     /// What Google says after the start, and what that comes to by days.
     struct Case: Sendable, CustomTestStringConvertible {
         let name: String
+        /// The number of the notification.
+        let type: Int
         let state: String
-        var product = "X"
         var order = "GPA.1"
         var until: Int64 = 30
         var renews = true
+        /// Further members of Google's answer.
+        var more = ""
         let active: [(day: Int64, products: [String])]
         var renewState: String?
         var testDescription: String { name }
     }
 
     static let cases: [Case] = [
-        Case(name: "G1 bought", state: "ACTIVE", active: [(29, ["X"]), (30, [])], renewState: "will_renew"),
-        Case(name: "G3 renewed", state: "ACTIVE", order: "GPA.1..0", until: 60, active: [(59, ["X"]), (60, [])]),
+        Case(name: "G1 bought", type: 4, state: "ACTIVE", active: [(29, ["X"]), (30, [])], renewState: "will_renew"),
         Case(
-            name: "G4 canceled", state: "CANCELED", renews: false, active: [(29, ["X"]), (30, [])],
+            name: "G3 renewed", type: 2, state: "ACTIVE", order: "GPA.1..0", until: 60, active: [(59, ["X"]), (60, [])]),
+        Case(
+            name: "G4 canceled", type: 3, state: "CANCELED", renews: false, active: [(29, ["X"]), (30, [])],
             renewState: "canceled"),
-        Case(name: "G5 restarted", state: "ACTIVE", active: [(29, ["X"])], renewState: "will_renew"),
         Case(
-            name: "G6 grace", state: "IN_GRACE_PERIOD", until: 33, active: [(32, ["X"]), (33, [])],
+            name: "G4 canceled by the developer", type: 3, state: "CANCELED", renews: false,
+            more: #","canceledStateContext":{"developerInitiatedCancellation":{}}"#, active: [(29, ["X"]), (30, [])],
+            renewState: "canceled"),
+        Case(name: "G5 restarted", type: 7, state: "ACTIVE", active: [(29, ["X"])], renewState: "will_renew"),
+        Case(
+            name: "G6 grace", type: 6, state: "IN_GRACE_PERIOD", until: 33, active: [(32, ["X"]), (33, [])],
             renewState: "billing_issue"),
-        Case(name: "G7 on hold", state: "ON_HOLD", active: [(2, [])], renewState: "billing_issue"),
-        Case(name: "G8 recovered", state: "ACTIVE", order: "GPA.1..1", until: 70, active: [(69, ["X"])]),
-        Case(name: "G9 deferred", state: "ACTIVE", until: 40, active: [(39, ["X"]), (40, [])]),
-        Case(name: "G11 paused", state: "PAUSED", active: [(2, [])]),
-        Case(name: "G12 revoked", state: "EXPIRED", active: [(2, [])], renewState: "canceled"),
-        Case(name: "G13 expired", state: "EXPIRED", until: 1, active: [(2, [])]),
-        Case(name: "G17 a pending purchase canceled", state: "PENDING_PURCHASE_CANCELED", active: [(2, [])]),
+        Case(name: "G7 on hold", type: 5, state: "ON_HOLD", active: [(2, [])], renewState: "billing_issue"),
+        Case(name: "G8 recovered", type: 1, state: "ACTIVE", order: "GPA.1..1", until: 70, active: [(69, ["X"])]),
+        Case(name: "G9 deferred", type: 9, state: "ACTIVE", until: 40, active: [(39, ["X"]), (40, [])]),
+        Case(
+            name: "G10 a pause is planned", type: 11, state: "ACTIVE",
+            more: #","pausedStateContext":{"autoResumeTime":"2025-09-01T00:00:00Z"}"#, active: [(29, ["X"]), (30, [])],
+            renewState: "will_renew"),
+        Case(name: "G11 paused", type: 10, state: "PAUSED", active: [(2, [])]),
+        Case(name: "G12 revoked", type: 12, state: "EXPIRED", active: [(2, [])], renewState: "canceled"),
+        Case(name: "G13 expired", type: 13, state: "EXPIRED", until: 1, active: [(2, [])]),
+        Case(name: "G14 a new price, agreed", type: 8, state: "ACTIVE", active: [(29, ["X"]), (30, [])]),
+        Case(
+            name: "G14 a new price", type: 19, state: "ACTIVE", active: [(29, ["X"]), (30, [])],
+            renewState: "will_renew"),
+        Case(name: "G14 consent to a step up", type: 22, state: "ACTIVE", active: [(29, ["X"]), (30, [])]),
+        Case(
+            name: "G16 the end is planned", type: 18, state: "ACTIVE", renews: false, active: [(29, ["X"]), (30, [])],
+            renewState: "canceled"),
+        Case(name: "G17 a pending purchase canceled", type: 20, state: "PENDING_PURCHASE_CANCELED", active: [(2, [])]),
+        Case(
+            name: "G26 an unknown type", type: 99, state: "ACTIVE", order: "GPA.1..0", until: 60, active: [(59, ["X"])]),
     ]
 
     @Test("a notification makes the state what Google says now", arguments: cases)
@@ -88,8 +123,8 @@ struct PlayTests {
         client.clock.advance(days: 1)
         google.says(
             "tok-1",
-            scene.subscription(row.state, product: row.product, order: row.order, until: row.until, renews: row.renews))
-        for _ in 0..<2 { #expect(try scene.changed("tok-1").body == "{}") }
+            scene.subscription(row.state, order: row.order, until: row.until, renews: row.renews, more: row.more))
+        for _ in 0..<2 { #expect(try scene.changed("tok-1", type: row.type).body == "{}") }
         if let state = row.renewState {
             #expect(try client.call("GET", "/v3/users/A/entitlements").body.contains("\"renew_state\":\"\(state)\""))
         }
@@ -97,6 +132,114 @@ struct PlayTests {
             client.clock.set(seconds: 1_750_000_000 + day * 86_400)
             #expect(try client.active("A") == products, "\(row.name), day \(day)")
         }
+    }
+
+    @Test("an item that is added counts, and one that is taken out ends (G15)", arguments: StoreKind.allCases)
+    func items(_ kind: StoreKind) throws {
+        let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        func tell(_ items: [(product: String, order: String, until: Int64)]) throws {
+            client.clock.set(seconds: client.clock.seconds + 1)
+            google.says("tok-1", scene.items(items))
+            for _ in 0..<2 { #expect(try scene.changed("tok-1", type: 17).status == 200) }
+        }
+        google.says("tok-1", scene.items([("X", "GPA.1", 30), ("Y", "GPA.1", 30)]))
+        _ = try client.call("POST", "/v1/user/init", #"{"q_uid":"A"}"#)
+        _ = try client.call("POST", "/v2/identities", #"{"anon_id":"A","identity_id":"u1"}"#)
+        #expect(try scene.buy("A", "tok-1").status == 200)
+        // The identity owns both items, on another device as well.
+        let explained = try client.call("GET", "/v3/users/A/entitlements?explain=true").body
+        #expect(explained.components(separatedBy: #""rule":"owner""#).count == 3, "\(explained)")
+        try tell([("X", "GPA.1", 30), ("Y", "GPA.1", 30), ("Z", "GPA.2", 30)])
+        #expect(try client.active("A") == ["X", "Y", "Z"], "the new item goes to the owner of the others")
+        try tell([("X", "GPA.1", 30), ("Z", "GPA.2", 30)])
+        #expect(try client.active("A") == ["X", "Z"])
+        try tell([("Z", "GPA.2", 30)])
+        #expect(try client.active("A") == ["Z"], "the first item is out")
+        try tell([("Z", "GPA.2", 30), ("Y", "GPA.3", 30)])
+        #expect(try client.active("A") == ["Y", "Z"], "an item may come back")
+        #expect(try client.events("A").prefix(2) == ["entitlement_granted", "entitlement_lost"])
+    }
+
+    @Test("the other items of a token end with it too")
+    func itemsOfReplaced() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        google.says("old", scene.items([("X", "GPA.1", 30), ("Y", "GPA.1", 30)]))
+        _ = try scene.buy("A", "old")
+        #expect(try client.active("A") == ["X", "Y"])
+        client.clock.advance(days: 1)
+        google.says(
+            "new",
+            scene.subscription(product: "Z", order: "GPA.2", from: 1, until: 31, more: #","linkedPurchaseToken":"old""#)
+        )
+        #expect(try scene.changed("new", type: 4).status == 200)
+        #expect(try client.active("A") == ["Z"])
+        #expect(try scene.changed("old").status == 200)
+        #expect(try client.active("A") == ["Z"])
+    }
+
+    @Test("another product from the next period on (G18)")
+    func deferred() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        client.clock.advance(days: 1)
+        google.says(
+            "tok-1",
+            scene.subscription().replacing(
+                #""autoRenewingPlan""#, with: #""deferredItemReplacement":{"productId":"Y"},"autoRenewingPlan""#))
+        #expect(try scene.changed("tok-1", type: 17).status == 200)
+        #expect(try client.active("A") == ["X"])
+        let explained = try client.call("GET", "/v3/users/A/entitlements?explain=true").body
+        #expect(explained.contains(#""next_store_id":"Y""#), "\(explained)")
+        client.clock.set(seconds: 1_750_000_000 + 30 * 86_400)
+        #expect(try client.active("A") == [], "the old product ends with its period")
+        google.says("tok-1", scene.subscription(product: "Y", order: "GPA.1..0", until: 60))
+        #expect(try scene.changed("tok-1").status == 200)
+        #expect(try client.active("A") == ["Y"])
+    }
+
+    @Test("a prepaid subscription ends later when it is topped up (G24)")
+    func prepaid() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        func says(_ order: String, _ until: Int64) {
+            google.says(
+                "tok-1",
+                scene.subscription(order: order, until: until).replacing(
+                    #""autoRenewingPlan":{"autoRenewEnabled":true}"#,
+                    with: #""prepaidPlan":{"allowExtendAfterTime":"2025-07-01T00:00:00Z"}"#))
+        }
+        says("GPA.1", 30)
+        _ = try scene.buy("A", "tok-1")
+        client.clock.advance(days: 20)
+        says("GPA.2", 60)
+        #expect(try scene.changed("tok-1", type: 2).status == 200)
+        for (day, products) in [(59, ["X"]), (60, [])] as [(Int64, [String])] {
+            client.clock.set(seconds: 1_750_000_000 + day * 86_400)
+            #expect(try client.active("A") == products, "day \(day)")
+        }
+    }
+
+    @Test("swapped and repeated notifications lead to one state (G25), and a test changes nothing (G26)")
+    func swapped() throws {
+        var states: Set<String> = []
+        for order in [[3, 3, 2, 2], [2, 3, 2, 3], [2, 2, 3, 3]] {
+            let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+            scene.google.says("tok-1", scene.subscription())
+            _ = try scene.buy("A", "tok-1")
+            scene.client.clock.advance(days: 1)
+            // It was renewed early and canceled then, and the two notifications come in any order.
+            scene.google.says("tok-1", scene.subscription("CANCELED", order: "GPA.1..0", until: 60, renews: false))
+            for type in order { #expect(try scene.changed("tok-1", type: type).status == 200) }
+            states.insert(try scene.client.call("GET", "/v3/users/A/entitlements").body)
+            let before = scene.client.server.store.counts
+            #expect(try scene.notify(#""testNotification":{"version":"1.0"}"#).body == "{}")
+            #expect(scene.client.server.store.counts == before)
+        }
+        #expect(states.count == 1 && states.first?.contains(#""renew_state":"canceled""#) == true, "\(states)")
     }
 
     @Test("a new token takes over from the one that it replaces (G2)", arguments: StoreKind.allCases)

@@ -1,4 +1,5 @@
 import ByteText
+import CivilTime
 import Crypto
 import DialectEntitlements
 import Foundation
@@ -409,5 +410,153 @@ struct PurchaseCheckTests {
         day(scene.client, 30, minutes: 10)
         #expect(Patience.until { questions(scene, "tok-2") == 2 })
         #expect(questions(scene, "tok-1") == 1)
+    }
+
+    @Test("a purchase that nobody has proven is forgotten after 180 days, and one that somebody has is not")
+    func forgotten() throws {
+        let scene = try scene()
+        for token in ["nobodys", "somebodys", "late"] {
+            scene.google.says(token, scene.subscription("EXPIRED", order: token, until: 0, renews: false))
+            #expect(try scene.changed(token, type: 13).status == 200)
+        }
+        func isKnown(_ token: String) throws -> Bool {
+            try scene.client.administrator("GET", "/purchases/playstore:\(token)/check").status == 200
+        }
+        #expect(try ["nobodys", "somebodys", "late"].allSatisfy { try isKnown($0) })
+        _ = try scene.buy("A", "somebodys")
+        day(scene.client, 100)
+        // News that change something count as new; the others do not.
+        scene.google.says("late", scene.subscription(order: "late2", until: 120))
+        for token in ["late", "nobodys"] { #expect(try scene.changed(token).status == 200) }
+        scene.google.says("late", scene.subscription("EXPIRED", order: "late2", until: 120, renews: false))
+        day(scene.client, 181)
+        #expect(try Patience.until { try !isKnown("nobodys") })
+        #expect(try isKnown("somebodys") && isKnown("late"))
+        // What its store tells after that is told for the first time.
+        scene.google.says("nobodys", scene.subscription(order: "new", until: 300))
+        #expect(try scene.changed("nobodys").status == 200)
+        #expect(try isKnown("nobodys"))
+        _ = try scene.buy("B", "nobodys")
+        #expect(try scene.client.active("B") == ["X"])
+        day(scene.client, 400)
+        #expect(try Patience.until { try !isKnown("late") })
+        #expect(try isKnown("somebodys") && isKnown("nobodys"))
+    }
+
+    @Test("what an app proves at Apple without a key for its server is forgotten too, if only Apple tells of it")
+    func forgottenSilently() throws {
+        let chain = try PurchaseCheckTests.chain.get()
+        let root = try #require(Certificate(pem: chain.rootPEM))
+        let client = try AccessClient(.memory, at: chain.now) {
+            $0.stores.appStoreRoot = root
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
+            $0.purchaseChecks.pauseMilliseconds = 5
+        }
+        func transaction(_ id: String) throws -> String {
+            try chain.sign([
+                "transactionId": id, "originalTransactionId": id, "bundleId": "com.example.app", "productId": "X",
+                "purchaseDate": chain.now * 1000, "expiresDate": (chain.now + 100) * 1000,
+                "signedDate": chain.now * 1000,
+                "type": "Auto-Renewable Subscription", "environment": "Sandbox",
+            ])
+        }
+        for id in ["1", "2"] {
+            let payload: [String: Any] = [
+                "notificationType": "SUBSCRIBED", "notificationUUID": id, "signedDate": chain.now * 1000,
+                "data": [
+                    "environment": "Sandbox", "bundleId": "com.example.app",
+                    "signedTransactionInfo": try transaction(id),
+                ],
+            ]
+            let body = #"{"signedPayload":"\#(try chain.sign(payload))"}"#
+            #expect(try client.http.call("POST", "/onym/v1/stores/apple/1", json: body).status == 200)
+        }
+        func isKnown(_ id: String) throws -> Bool {
+            try client.administrator("GET", "/purchases/appstore:\(id)/check").status == 200
+        }
+        try client.makeUser("A")
+        #expect(try client.purchase("A", try transaction("2")).status == 201)
+        client.clock.advance(days: 179)
+        #expect(try isKnown("1") && isKnown("2"))
+        client.clock.advance(days: 2)
+        #expect(try Patience.until { try !isKnown("1") })
+        #expect(try isKnown("2"))
+    }
+
+    @Test("the clocks of stores show that the server's is wrong, and nothing else depends on it (9)")
+    func clocks() throws {
+        let date = Monitor("")
+        let stand = StandIn { _ in
+            .status(200, StripeTests.subscription(), fields: ["Date: \(date.withLock { $0 })"])
+        }
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(.memory) {
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+            $0.purchaseChecks.perSecond = 0
+        }
+        try client.makeUser("A")
+        let body = #"{"price":"1","currency":"EUR","stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        func ready() throws -> String { try client.http.call("GET", "/readyz").body }
+        func skew() throws -> String {
+            let text = try client.call("GET", "/metrics", key: client.server.credentials.adminKey).body
+            return try #require(text.firstMatch(of: /\nonym_clock_skew_seconds (-?[0-9]+)/).map { String($0.1) })
+        }
+        for (ahead, says) in [
+            (0, nil), (119, nil), (300, "300 s ahead of the clocks of the stores"),
+            (-86_400, "86400 s behind the clocks of the stores"), (1, nil),
+        ] as [(Int, String?)] {
+            let stores = Int(client.clock.seconds) - ahead
+            date.withLock { $0 = String(decoding: HTTPDate.format(secondsSince1970: stores), as: UTF8.self) }
+            #expect(try client.administrator("POST", "/purchases/stripe:sub_1/check").status == 200)
+            let answer = try ready()
+            #expect(answer.contains(#""status":"ready""#), "\(answer)")
+            #expect(
+                answer.contains(#""clock":""#) == (says != nil) && says.map { answer.contains($0) } ?? true,
+                "\(ahead): \(answer)")
+            #expect(abs((Int(try skew()) ?? .max) - ahead) <= 1, "\(ahead)")
+        }
+    }
+
+    @Test("a clock that was 41 days ahead, and is right again, spoils nothing (9)", arguments: StoreKind.allCases)
+    func ahead(_ kind: StoreKind) throws {
+        let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        let start = client.clock.seconds
+        // The clock is ahead: the periods seem to be over, and what is written has a late moment.
+        client.clock.advance(days: 41)
+        #expect(try client.active("A") == [])
+        google.says("tok-2", scene.subscription(product: "Y", order: "GPA.2", until: 75))
+        _ = try scene.buy("B", "tok-2")
+        #expect(try client.purchase("B", client.receipt("Z", "z1", expires: client.clock.seconds + 60)).status == 201)
+        client.clock.set(seconds: start + 60)
+        #expect(try client.active("A") == ["X"], "the access of the moment")
+        // A new receipt, a grant, a restore, a signed answer and a renewal count at once.
+        try client.makeUser("C")
+        #expect(try client.purchase("C", client.receipt("Z", "z2", expires: start + 3600)).status == 201)
+        #expect(
+            try client.call(
+                "POST", "/v3/users/C/entitlements", #"{"id":"Y","expires":\#(start + 3600)}"#, key: client.secretKey
+            ).status == 200)
+        #expect(try client.active("C") == ["Y", "Z"])
+        #expect(try client.call("POST", "/v3/users/D", "{}").status == 201)
+        let restored = try client.call(
+            "POST", "/v3/users/D/restore", #"{"transactions":["\#(client.receipt("Z", "z2", expires: start + 3600))"]}"#
+        )
+        #expect(restored.body.contains(#""outcome":"yours""#), "\(restored)")
+        let nonce = Base64.encodeForAddresses([UInt8](repeating: 5, count: 16))
+        let signed = try client.call("GET", "/v3/users/C/entitlements", fields: [("Onym-Nonce", nonce)])
+        #expect(signed["Onym-Signature"]?.contains(";t=\((start + 60) * 1000);") == true, "\(signed)")
+        google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        day(client, 31)
+        #expect(try scene.changed("tok-1").status == 200)
+        #expect(try client.active("A") == ["X"], "a renewal")
+        client.clock.set(seconds: start + 50 * 86_400)
+        google.says("tok-2", scene.subscription("CANCELED", product: "Y", order: "GPA.2", until: 75, renews: false))
+        #expect(try scene.changed("tok-2", type: 3).status == 200)
+        #expect(try client.call("GET", "/v3/users/B/entitlements").body.contains(#""renew_state":"canceled""#))
     }
 }

@@ -45,6 +45,20 @@ struct StoreLinesTests {
         #expect(lines.allowed(of: one)[.stripe] == 10)
     }
 
+    @Test("wait as long as a store asks for, at most an hour", arguments: [(20, 20), (100_000, 3600), (-5, 0)])
+    func retryAfter(_ asked: Int, _ waited: UInt64) {
+        var lines = StoreLines(perSecond: 10, at: 0)
+        lines.pause(.stripe, one, seconds: asked, at: 0)
+        lines.pause(.stripe, one, seconds: 0, at: 0)
+        if waited > 0 {
+            lines.refill(at: waited * StoreLinesTests.second - 1)
+            #expect(lines.allowed(of: one)[.stripe] == 0 && lines.allowed(of: other)[.stripe] == 10)
+            #expect(lines.allowed(of: one)[.playStore] == 10)
+        }
+        lines.refill(at: waited * StoreLinesTests.second)
+        #expect(lines.allowed(of: one)[.stripe] == 10)
+    }
+
     @Test("are of all projects together")
     func together() {
         var lines = StoreLines(perSecond: 10, at: 0)

@@ -1,9 +1,11 @@
 import ByteText
 import Crypto
 import DialectEntitlements
+import Foundation
 import Outbound
 import TestKit
 import Testing
+import Threads
 
 /// Subscriptions that Stripe is asked about (spec/entitlements.md, decision 11).
 @Suite("Stripe subscriptions")
@@ -51,7 +53,15 @@ struct StripeTests {
         )
         // What Stripe says later holds from then on.
         stand.answer(.status(200, StripeTests.subscription(#","cancel_at_period_end":true"#)))
+        // A client's call causes at most one question in a minute.
+        let asked = stand.received.count
+        client.clock.set(seconds: client.clock.seconds + 59)
         #expect(try buy(client).status == 200)
+        #expect(stand.received.count == asked)
+        #expect(try client.call("GET", "/v3/users/A/entitlements").body.contains(#""renew_state":"will_renew""#))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        #expect(try buy(client).status == 200)
+        #expect(stand.received.count == asked + 1)
         #expect(try client.call("GET", "/v3/users/A/entitlements").body.contains(#""renew_state":"canceled""#))
     }
 
@@ -124,6 +134,7 @@ struct StripeTests {
         ("S7 unpaid", subscription(#","status":"unpaid""#), []),
         ("S7 incomplete", subscription(#","status":"incomplete""#), []),
         ("S8 paused", subscription(#","status":"paused""#), []),
+        ("S3 renewed", subscription(#","current_period_end":\#(start + 999)"#), ["X"]),
         ("S9 collection paused", subscription(#","pause_collection":{"behavior":"void"}"#), ["X"]),
         ("S10 another price", subscription().replacing(#""product":"X""#, with: #""product":"Y""#), ["Y"]),
         (
@@ -135,9 +146,12 @@ struct StripeTests {
 
     private static let secret = "whsec_0123456789"
 
-    private func listening(_ kind: StoreKind, _ stand: StandIn) throws -> AccessClient {
+    private func listening(
+        _ kind: StoreKind, _ stand: StandIn, options: [String: String] = [:]
+    ) throws -> AccessClient {
         let url = try #require(OutboundURL(stand.url))
         let client = try AccessClient(kind) {
+            for (name, value) in options { $0.stores.options[name] = value }
             $0.stores.addresses.stripe = url
             $0.stores.options["stripe.secret_key"] = "rk_secret"
             $0.stores.options["stripe.webhook_secret"] = "whsec_old,\(StripeTests.secret)"
@@ -148,9 +162,10 @@ struct StripeTests {
 
     private func event(
         _ client: AccessClient, _ object: String = #"{"id":"sub_1","object":"subscription"}"#, live: Bool = false,
-        secret: String = StripeTests.secret, at moment: Int64? = nil, project: String = "1"
+        secret: String = StripeTests.secret, at moment: Int64? = nil, project: String = "1", type: String = "t"
     ) throws -> Wire.Answer {
-        let body = #"{"id":"evt_1","object":"event","livemode":\#(live),"type":"t","data":{"object":\#(object)}}"#
+        let body =
+            #"{"id":"evt_1","object":"event","livemode":\#(live),"type":"\#(type)","data":{"object":\#(object)}}"#
         let moment = moment ?? client.clock.seconds
         let signature = HMAC(key: Array(secret.utf8)).authenticate(Array("\(moment).\(body)".utf8)).bytes
         return try client.http.call(
@@ -293,12 +308,15 @@ struct StripeTests {
             ("", "B", 200), ("", "A", 422), (#","metadata":{"onym_identity_id":"u1"}"#, "C", 422),
         ] {
             stand.answer(.status(200, StripeTests.subscription(more, live: true)))
+            client.clock.set(seconds: client.clock.seconds + 60)
             #expect(try buy(client, user).status == status, "\(more), \(user)")
         }
         // The identity has to be the caller's.
         _ = try client.call("POST", "/v3/identities/u1", #"{"user_id":"C"}"#)
         stand.answer(.status(200, StripeTests.subscription(#","metadata":{"onym_identity_id":"u1"}"#, live: true)))
+        client.clock.set(seconds: client.clock.seconds + 60)
         #expect(try buy(client, "C").status == 200)
+        client.clock.set(seconds: 1_750_000_000)
         #expect(try client.active("B") == ["X"] && client.active("A") == [])
         // Another subscription of a customer that the caller has a part in.
         stand.answer(.status(200, StripeTests.subscription(id: "sub_2", live: true)))
@@ -310,5 +328,139 @@ struct StripeTests {
             #"{"price":"1","currency":"EUR","stripe_store_data":{"subscription_id":"sub_3","product_id":"X"}}"#
         #expect(try client.call("POST", "/v3/users/A/purchases", body, key: client.secretKey).status == 201)
         #expect(try client.active("A") == ["X"])
+    }
+
+    // MARK: - Refunds, customers and checkouts
+
+    /// Stripe with a subscription, its invoices and the payment of each.
+    private func refunding(_ latest: Monitor<String>, _ asked: Monitor<[String]>, isLate: Bool = false) -> StandIn {
+        StandIn { request in
+            let path = request.line.split(separator: " ")[1]
+            asked.withLock { $0.append(String(path)) }
+            switch path {
+            case "/v1/charges/ch_1" where isLate:
+                return .status(200, #"{"id":"ch_1","object":"charge","payment_intent":"pi_1"}"#)
+            case "/v1/charges/ch_1":
+                return .status(200, #"{"id":"ch_1","object":"charge","invoice":"in_1","customer":"cus_1"}"#)
+            case "/v1/charges/ch_2": return .status(200, #"{"id":"ch_2","object":"charge","invoice":null}"#)
+            case "/v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=pi_1":
+                return .status(200, #"{"object":"list","data":[{"id":"inpay_1","invoice":"in_1"}]}"#)
+            case "/v1/invoices/in_1":
+                return .status(
+                    200,
+                    isLate
+                        ? #"{"id":"in_1","object":"invoice","parent":{"subscription_details":{"subscription":"sub_1"}}}"#
+                        : #"{"id":"in_1","object":"invoice","subscription":"sub_1"}"#)
+            case "/v1/subscriptions/sub_1":
+                let invoice = latest.withLock { $0 }
+                return .status(200, StripeTests.subscription(#","latest_invoice":"\#(invoice)""#))
+            default: return .status(404, "{}")
+            }
+        }
+    }
+
+    @Test(
+        "a refund and a dispute end the access of their period with stripe_refund_ends, and a dispute that is won does not (S11, S12)",
+        arguments: [false, true])
+    func refunds(_ isLate: Bool) throws {
+        let (latest, asked) = (Monitor("in_1"), Monitor<[String]>([]))
+        let client = try listening(
+            .memory, refunding(latest, asked, isLate: isLate), options: ["stripe.refund_ends": "on"])
+        #expect(try buy(client).status == 201)
+        func tell(_ type: String, _ object: String) throws {
+            client.clock.set(seconds: client.clock.seconds + 1)
+            #expect(try event(client, object, type: type).status == 200, "\(type)")
+        }
+        let charge = #"{"id":"ch_1","object":"charge","refunded":"#
+        let dispute = #"{"id":"dp_1","object":"dispute","charge":"ch_1","status":"#
+        try tell("charge.refunded", charge + "false}")
+        #expect(try client.active("A") == ["X"], "in part")
+        try tell("charge.refunded", #"{"id":"ch_2","object":"charge","refunded":true}"#)
+        #expect(try client.active("A") == ["X"], "a payment for something else")
+        try tell("charge.dispute.created", dispute + #""needs_response"}"#)
+        #expect(try client.active("A") == [])
+        try tell("customer.subscription.updated", #"{"id":"sub_1","object":"subscription"}"#)
+        #expect(try client.active("A") == [], "what Stripe says of the subscription tells nothing of refunds")
+        try tell("charge.dispute.closed", dispute + #""won"}"#)
+        #expect(try client.active("A") == ["X"])
+        latest.withLock { $0 = "in_2" }
+        try tell("charge.refunded", charge + "true}")
+        #expect(try client.active("A") == ["X"], "the payment of a past period")
+        latest.withLock { $0 = "in_1" }
+        try tell("charge.refunded", charge + "true}")
+        #expect(try client.active("A") == [])
+    }
+
+    @Test("without stripe_refund_ends the state of the subscription decides, and nobody asks about a payment")
+    func refundsByState() throws {
+        let asked = Monitor<[String]>([])
+        let client = try listening(.memory, refunding(Monitor("in_1"), asked))
+        #expect(try buy(client).status == 201)
+        let before = asked.withLock { $0 }
+        #expect(
+            try event(client, #"{"id":"ch_1","object":"charge","refunded":true}"#, type: "charge.refunded").status
+                == 200)
+        #expect(try client.active("A") == ["X"] && asked.withLock { $0 } == before)
+    }
+
+    @Test(
+        "the subscriptions of a deleted customer end (S14), and an item that is gone ends alone",
+        arguments: StoreKind.allCases)
+    func customers(_ kind: StoreKind) throws {
+        let stand = StandIn(
+            .status(
+                200,
+                StripeTests.subscription().replacing(
+                    "}]}", with: #"},{"id":"si_2","price":{"id":"price_2","product":"Y"}}]}"#)))
+        let client = try listening(kind, stand)
+        _ = try client.call("POST", "/v3/identities/u1", #"{"user_id":"A"}"#)
+        // The second item is claimed, and the subscription was bought as one.
+        #expect(try buy(client, product: "Y").status == 201)
+        #expect(try client.active("A") == ["X", "Y"])
+        let explained = try client.call("GET", "/v3/users/A/entitlements?explain=true").body
+        #expect(explained.components(separatedBy: #""rule":"owner""#).count == 3, "\(explained)")
+        stand.answer(.status(200, StripeTests.subscription()))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        #expect(try event(client).status == 200)
+        #expect(try client.active("A") == ["X"])
+        stand.answer(
+            .status(200, StripeTests.subscription(#","status":"canceled","ended_at":\#(client.clock.seconds)"#)))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        let asked = stand.received.count
+        #expect(try event(client, #"{"id":"cus_2","object":"customer"}"#, type: "customer.deleted").status == 200)
+        #expect(try client.active("A") == ["X"] && stand.received.count == asked)
+        #expect(try event(client, #"{"id":"cus_1","object":"customer"}"#, type: "customer.deleted").status == 200)
+        #expect(try client.active("A") == [])
+    }
+
+    @Test("a completed checkout gives the purchase to the user that it names (S15)", arguments: StoreKind.allCases)
+    func completed(_ kind: StoreKind) throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let client = try listening(kind, stand)
+        let session = #"{"id":"cs_1","object":"checkout.session","subscription":"sub_1","client_reference_id":"A"}"#
+        for name in ["nobody", "A", "A"] {
+            let object = session.replacing(#":"A""#, with: #":"\#(name)""#)
+            #expect(try event(client, object, type: "checkout.session.completed").status == 200, "\(name)")
+            #expect(try client.active("A") == (name == "A" ? ["X"] : []))
+        }
+        try client.makeUser("B")
+        #expect(try buy(client, "B").status == 422, "it is taken")
+        // An update that was sent before the end comes after it: Stripe is asked for what holds now (S16).
+        stand.answer(
+            .status(200, StripeTests.subscription(#","status":"canceled","ended_at":\#(client.clock.seconds)"#)))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        for type in ["customer.subscription.deleted", "customer.subscription.updated"] {
+            #expect(try event(client, type: type).status == 200)
+            #expect(try client.active("A") == [])
+        }
+    }
+
+    @Test("a paused collection is explained (S9)")
+    func paused() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription(#","pause_collection":{"behavior":"void"}"#)))
+        let client = try client(.memory, stand)
+        #expect(try buy(client).status == 201)
+        let explained = try client.call("GET", "/v3/users/A/entitlements?explain=true").body
+        #expect(explained.contains(#""collection_paused":true"#), "\(explained)")
     }
 }

@@ -46,6 +46,25 @@ struct OutboundTests {
         #expect(answer == OutboundAnswer(status: status, body: Array(body.utf8)))
     }
 
+    @Test("tell the other server's clock, and when it takes the call again")
+    func fields() throws {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        for (fields, seconds) in [
+            (["Date: \(date)", "Retry-After: 7"], 7), (["date: \(date)", "retry-after: soon"], nil),
+            (["Date: \(date)", "Retry-After: -1"], nil),
+        ] as [([String], Int?)] {
+            let seen = Monitor<[OutboundAnswer]>([])
+            let client = OutboundClient { answer in seen.withLock { $0.append(answer) } }
+            defer { client.stop() }
+            let server = StandIn(.status(503, "", fields: fields))
+            let answer = try call(client, url(server.url), .get).get()
+            #expect(answer.date == date && answer.retryAfterSeconds == seconds)
+            #expect(seen.withLock { $0 } == [answer])
+        }
+        let plain = try call(url(StandIn(.status(200, "")).url)).get()
+        #expect(plain.date == nil && plain.retryAfterSeconds == nil)
+    }
+
     @Test("say what they are told to say, and no more")
     func request() throws {
         let server = StandIn(.status(200, ""))

@@ -5,7 +5,10 @@ package struct AccessSession: Sendable {
         /// Only the user. Vendor's clients name no more.
         case plain
         /// Only the user, whose receipts come from its own install, also while it has an identity (the first two generations).
-        case install
+        /// The user of an identity has several devices, and only the first of them is its own install.
+        ///
+        /// - Parameter device: the hash of the device; nil if the call does not name one.
+        case install(device: Hash128?)
         /// The install's own user, and the signed-in identity if there is one.
         case exact(install: Identity?, identity: Identity?)
     }
@@ -36,6 +39,9 @@ package struct AccessPrincipals: Equatable, Sendable {
     package let identity: AccessUser?
     /// Whether the call named all principals. Then the install's store account pays for purchases of the call.
     package let isExact: Bool
+    /// The purchases that the call itself has proven. They count for its answer, also if the install has not joined their
+    /// account.
+    package var proven: Set<PurchaseID> = []
 
     /// Finds the principals of a session.
     ///
@@ -58,10 +64,11 @@ package struct AccessPrincipals: Equatable, Sendable {
             install = user
             identity = user.identity == nil ? nil : user
             isExact = user.identity == nil
-        case .install:
+        case .install(let device):
             install = user
             identity = user.identity == nil ? nil : user
-            isExact = true
+            let isOther = device.map { device in user.device.map { $0 != device } ?? false } ?? false
+            isExact = user.identity == nil || !isOther
         case .exact(let install, let identity):
             var found: AccessUser?
             if let install {
@@ -90,7 +97,7 @@ package struct AccessPrincipals: Equatable, Sendable {
     /// Whether the install has joined the store account that paid, by any name of the account.
     func pays(_ purchase: Purchase) -> Bool {
         guard let install else { return false }
-        return purchase.installs.contains(install.person)
+        return purchase.installs.contains(install.person) || proven.contains(purchase.id)
             || purchase.accounts.contains { install.accounts.contains($0) }
     }
 
@@ -210,6 +217,7 @@ extension AccessPrincipals {
                 ids += NamedAccount(account, packed: try document(NamedAccount.key(account))).paid
             }
         }
+        ids += proven.sorted { ($0.hash.high, $0.hash.low) < ($1.hash.high, $1.hash.low) }
         var seen: Set<PurchaseID> = []
         var purchases: [Purchase] = []
         for id in ids where seen.insert(id).inserted {

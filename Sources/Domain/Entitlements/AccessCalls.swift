@@ -3,8 +3,11 @@ package struct MakeAccessUser: Act {
     package let user: Identity
     /// Whether the user belongs to the sandbox.
     package let isForTrying: Bool
+    /// The hash of the device of the call; nil if the call names none.
+    package let device: Hash128?
 
-    package init(_ user: Identity, isForTrying: Bool) {
+    package init(_ user: Identity, isForTrying: Bool, device: Hash128? = nil) {
+        self.device = device
         self.user = user
         self.isForTrying = isForTrying
     }
@@ -20,7 +23,8 @@ package struct MakeAccessUser: Act {
     ) throws(Refusal) -> Decision<AccessReply> {
         guard view.holder(of: user) == nil else { throw .userExists }
         var people = PeopleMaker(stamp)
-        let made = AccessUser(people.make(user), id: user.value, madeAt: stamp.at, isForTrying: isForTrying)
+        let made = AccessUser(
+            people.make(user), id: user.value, madeAt: stamp.at, isForTrying: isForTrying, device: device)
         let tellsMilliseconds = Catalog.tellsMilliseconds(packed: view.document(Catalog.key(project)))
         return Decision(
             .user(made, tellsMilliseconds: tellsMilliseconds),

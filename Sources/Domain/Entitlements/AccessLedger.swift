@@ -6,7 +6,7 @@ struct AccessLedger<V: DocumentFacts> {
     private var users: [PersonID: AccessUser] = [:]
     private var accounts: [Hash128: NamedAccount] = [:]
     private var purchases: [PurchaseID: Purchase] = [:]
-    private var checks = CheckLists()
+    private var checks: CheckLists
     private var removed: Set<PurchaseID> = []
     private var ended: Set<PersonID> = []
 
@@ -14,7 +14,9 @@ struct AccessLedger<V: DocumentFacts> {
     ///   - view: the facts of the decision.
     ///   - moment: the moment of the call.
     ///   - catalog: the products and the settings of the project.
-    init(_ view: V, at moment: Instant, _ catalog: Catalog) {
+    ///   - checks: lists that the decision has changed already.
+    init(_ view: V, at moment: Instant, _ catalog: Catalog, checks: CheckLists = CheckLists()) {
+        self.checks = checks
         self.view = view
         self.moment = moment
         self.catalog = catalog
@@ -71,6 +73,8 @@ struct AccessLedger<V: DocumentFacts> {
                 known.map { known in
                     !known.history.isSameState(as: purchase.history) || known.replacedBy != purchase.replacedBy
                         || known.check?.isUnacknowledged != purchase.check?.isUnacknowledged
+                        || known.check?.isSilent != purchase.check?.isSilent
+                        || known.forgottenAt != purchase.forgottenAt
                 } ?? true
             guard isNew || id == asked else { continue }
             purchase.scheduleCheck(after: moment, isAsked: id == asked, catalog.product(purchase.product))
@@ -141,6 +145,27 @@ struct AccessLedger<V: DocumentFacts> {
         return true
     }
 
+    /// Forgets a purchase that nobody has proven. A purchase that somebody has now stays, and so does one of an account with
+    /// installs, because the installs see it.
+    mutating func forget(_ id: PurchaseID, in project: ProjectID) {
+        guard var purchase = purchase(id) else { return }
+        let dueAt = purchase.check?.dueAt
+        let hasInstalls = purchase.accounts.contains { !account($0).installs.all.isEmpty }
+        if hasInstalls || !purchase.isForgotten(at: moment) {
+            purchase.forgottenAt = nil
+            purchase.scheduleCheck(after: moment, isAsked: false, catalog.product(purchase.product))
+            purchases[id] = purchase
+        } else {
+            for name in purchase.accounts {
+                accounts[name] = account(name)
+                accounts[name]?.paid.removeAll { $0 == id }
+            }
+            purchases[id] = nil
+            removed.insert(id)
+        }
+        checks.move(id, of: purchase.source, from: dueAt, to: purchases[id]?.check?.dueAt, in: project, view)
+    }
+
     /// Joins an install to the account that paid for a purchase, by the original transaction and by the names in a receipt.
     /// No other install leaves the account because of it, apart from the limit of installs.
     ///
@@ -201,8 +226,18 @@ struct AccessLedger<V: DocumentFacts> {
         guard let id, id != purchase.id, var old = self.purchase(id), old.replacedBy == nil else { return }
         old.replacedBy = purchase.id
         purchases[id] = old
-        guard isNew else { return }
-        if purchase.isUnclaimed { purchase.reporter = old.reporter }
+        for item in old.items where item != purchase.id {
+            guard var ended = self.purchase(item), ended.replacedBy == nil else { continue }
+            ended.replacedBy = purchase.id
+            purchases[item] = ended
+        }
+        if isNew { inherit(from: old, to: &purchase) }
+    }
+
+    /// Gives a new purchase the owners, the account and the moments of the proofs of an earlier one, apart from those at their
+    /// limits.
+    private mutating func inherit(from old: Purchase, to purchase: inout Purchase) {
+        if purchase.isUnclaimed { (purchase.reporter, purchase.forgottenAt) = (old.reporter, nil) }
         let owners = Array(Set(purchase.owners + old.owners))
         purchase.unfrozenAt = old.unfrozenAt
         do throws(Refusal) { try own(&purchase, owners) } catch {}
@@ -213,6 +248,46 @@ struct AccessLedger<V: DocumentFacts> {
         (purchase.owningMoments, purchase.sharedAt) = (old.owningMoments, old.sharedAt)
         purchases[purchase.id] = purchase
         do throws(Refusal) { try join(nil, to: &purchase, by: old.accounts) } catch {}
+    }
+
+    /// Gives a further item of a subscription, which nobody has proven, to those that have the first item.
+    ///
+    /// - Parameter isNew: whether the call itself is the first that proves the item.
+    mutating func follow(_ first: PurchaseID?, with item: inout Purchase, isNew: Bool) {
+        guard let first, first != item.id, isNew || item.isUnclaimed, item.replacedBy == nil,
+            let known = purchase(first),
+            !known.isUnclaimed
+        else { return }
+        inherit(from: known, to: &item)
+    }
+
+    /// Brings the items of subscriptions in line: an item that a receipt with all items does not have has ended, and an item that
+    /// only the store has told of goes to those that have another item, because the items were bought together.
+    ///
+    /// - Returns: the items whose access has ended.
+    mutating func settleItems(of receipts: [Receipt]) -> [Purchase] {
+        var ended: [Purchase] = []
+        for receipt in receipts {
+            guard receipt.items != nil || receipt.itemOf != nil,
+                var first = purchase(receipt.itemOf ?? receipt.purchase)
+            else { continue }
+            let saidAt = receipt.told.signedAt ?? moment
+            for id in first.items where first.isUnclaimed {
+                if let claimed = purchase(id), !claimed.isUnclaimed { inherit(from: claimed, to: &first) }
+            }
+            for id in first.items {
+                guard var item = purchase(id) else { continue }
+                if receipt.items?.contains(id) ?? true {
+                    follow(first.id, with: &item, isNew: false)
+                } else {
+                    let wasActive = item.isActive(at: moment, catalog.product(item.product))
+                    item.drop(at: saidAt, catalog.product(item.product))
+                    if wasActive, !item.isActive(at: moment, catalog.product(item.product)) { ended.append(item) }
+                    purchases[id] = item
+                }
+            }
+        }
+        return ended
     }
 
     /// Ends the replaced purchases of receipts that the ledger did not know when it took the receipts that replace them.

@@ -51,13 +51,16 @@ package struct AccessUser: Equatable, Sendable {
     package internal(set) var paid: [PurchaseID] = []
     package internal(set) var owned: [PurchaseID] = []
     package internal(set) var grants: [Grant] = []
+    /// The hash of the device that made the user, if the call named one.
+    package let device: Hash128?
 
     /// The limit of purchases of one principal.
     package static let purchasesPerUser = 1000
     package static let accountsPerUser = 32
     static let grantsPerUser = 1000
 
-    init(_ person: PersonID, id: String, madeAt: Instant, isForTrying: Bool) {
+    init(_ person: PersonID, id: String, madeAt: Instant, isForTrying: Bool, device: Hash128? = nil) {
+        self.device = device
         self.person = person
         self.id = id
         self.madeAt = madeAt
@@ -78,6 +81,7 @@ package struct AccessUser: Equatable, Sendable {
         for list in [accounts, paid.map(\.hash), owned.map(\.hash)] { packer.add(hashes: list) }
         packer.add(UInt64(grants.count))
         for grant in grants { grant.pack(into: &packer) }
+        if let device { packer.add(device) }
         return packer.bytes
     }
 
@@ -86,21 +90,44 @@ package struct AccessUser: Equatable, Sendable {
         guard let id = unpacker.text(), let madeAt = unpacker.instant(), let isForTrying = unpacker.byte(),
             let hasIdentity = unpacker.byte()
         else { return nil }
-        self.init(person, id: id, madeAt: madeAt, isForTrying: isForTrying == 1)
+        var identity: String?
         if hasIdentity == 1 {
-            guard let identity = unpacker.text() else { return nil }
-            self.identity = identity
+            guard let text = unpacker.text() else { return nil }
+            identity = text
         }
         guard let accounts = unpacker.hashes(), let paid = unpacker.hashes(), let owned = unpacker.hashes(),
             let count = unpacker.integer()
         else { return nil }
-        self.accounts = accounts
-        self.paid = paid.map(PurchaseID.init)
-        self.owned = owned.map(PurchaseID.init)
+        var grants: [Grant] = []
         for _ in 0..<count {
             guard let grant = Grant(unpacking: &unpacker) else { return nil }
             grants.append(grant)
         }
+        // Earlier versions ended here.
+        let device = unpacker.isAtEnd ? nil : unpacker.hash()
+        self.init(person, id: id, madeAt: madeAt, isForTrying: isForTrying == 1, device: device)
+        self.identity = identity
+        self.accounts = accounts
+        self.paid = paid.map(PurchaseID.init)
+        self.owned = owned.map(PurchaseID.init)
+        self.grants = grants
+    }
+
+    /// The hash of a device's id.
+    package static func device(_ id: String, in project: ProjectID, hash: KeyedHash) -> Hash128 {
+        // This tag differs from all other tags of hashes under this key.
+        hash.hash(tag: 3 << 60 | UInt64(UInt32(bitPattern: project.rawValue)) << 8, id)
+    }
+}
+
+extension Snapshot {
+    /// The purchases of a store account, by one of its names.
+    package func purchases(ofAccount name: Hash128) throws(StoreFault) -> [Purchase] {
+        var purchases: [Purchase] = []
+        for id in NamedAccount(name, packed: try document(NamedAccount.key(name))).paid {
+            if let purchase = try purchase(id) { purchases.append(purchase) }
+        }
+        return purchases
     }
 }
 

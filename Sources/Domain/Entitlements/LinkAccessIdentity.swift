@@ -45,7 +45,8 @@ package struct LinkAccessIdentity: Act {
                 found.identity == nil
                 ? found
                 : AccessUser(
-                    people.make(newUser), id: newUser.value, madeAt: stamp.at, isForTrying: found.isForTrying)
+                    people.make(newUser), id: newUser.value, madeAt: stamp.at, isForTrying: found.isForTrying,
+                    device: found.device)
         } else {
             guard owner == nil else { throw .identityTaken }
             target = AccessUser(

@@ -12,6 +12,8 @@ package struct NoteChecks: Act {
         case failed(graceMilliseconds: Int64?)
         /// The store does not know the purchase any more.
         case over
+        /// The server keeps the purchase no longer: only its store has told of it.
+        case forgotten
     }
 
     package let notes: [(purchase: PurchaseID, progress: Progress)]
@@ -33,6 +35,7 @@ package struct NoteChecks: Act {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {
         var (lists, purchases): (CheckLists, [Purchase]) = (CheckLists(), [])
+        var forgotten: [PurchaseID] = []
         let catalog = view.catalog(of: project)
         for (id, progress) in notes {
             var purchase = view.purchase(id)
@@ -47,14 +50,19 @@ package struct NoteChecks: Act {
             case .failed(let grace):
                 let product = purchase.flatMap { catalog.product($0.product) }
                 purchase?.putOffCheck(after: stamp.at, product, graceMilliseconds: grace)
-            case .over: purchase?.check?.dueAt = nil
+            case .over: purchase?.endChecks()
+            case .forgotten:
+                forgotten.append(id)
+                continue
             }
             guard let purchase else { continue }
             lists.move(id, of: purchase.source, from: before, to: purchase.check?.dueAt, in: project, view)
             purchases.append(purchase)
         }
         if let emptyBefore { lists.begin(at: emptyBefore, in: project, view) }
-        let changes = purchases.map(\.put) + lists.puts
+        var ledger = AccessLedger(view, at: stamp.at, catalog, checks: lists)
+        for id in forgotten { ledger.forget(id, in: project) }
+        let changes = purchases.map(\.put) + ledger.changes
         if changes.isEmpty { return Decision(Done()) }
         return Decision(Done(), outcome: Outcome(kind: .noteChecks, person: nil, changes: changes))
     }

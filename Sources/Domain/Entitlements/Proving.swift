@@ -59,9 +59,11 @@ struct Proving {
             }
             var purchase = stored ?? Purchase(receipt, reporter: principals.user.person)
             purchase.reporter = known?.reporter ?? principals.user.person
+            purchase.forgottenAt = nil
             purchase.take(receipt, at: stamp.at, catalog)
             let before = Transfer.Side(purchase)
             ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
+            if known == nil { ledger.follow(receipt.itemOf, with: &purchase, isNew: true) }
             if let known, known.isFrozen(catalog) {
                 // Nobody joins and nobody loses anything. What the store says counts all the same.
                 let hasPart = principals.rule(for: known) != nil
@@ -105,7 +107,14 @@ struct Proving {
                     transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
                     names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
         }
+        let taken = receipts.compactMap { $0 }.filter { receipt in
+            proven.purchases.contains { $0.id == receipt.purchase }
+        }
         ledger.replaceLate(receipts.compactMap { $0 })
+        for item in ledger.settleItems(of: taken) {
+            let ended = AccessEvent.purchased(item, isActive: false)
+            events += ledger.audience(of: item).map { .rowAdded($0, ended.row(stamp)) }
+        }
         ledger.scheduleChecks(in: project)
         proven.changes = ledger.changes
         if !moves.isEmpty {

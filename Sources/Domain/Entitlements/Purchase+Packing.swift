@@ -18,7 +18,8 @@ extension Purchase {
         packer.add(optional: sharedAt)
         let flags: UInt8 =
             (replacedBy == nil ? 0 : 1) | (check == nil ? 0 : 2) | (unfrozenAt == nil ? 0 : 4)
-            | (notifiedAt == nil ? 0 : 8) | ((check?.graceMilliseconds ?? 0) == 0 ? 0 : 32)
+            | (notifiedAt == nil ? 0 : 8) | ((check?.graceMilliseconds ?? 0) == 0 ? 0 : 32) | (items.isEmpty ? 0 : 64)
+            | (device == nil && forgottenAt == nil ? 0 : 128)
         guard flags != 0 else { return packer.bytes }
         packer.add(flags)
         if let replacedBy { packer.add(replacedBy.hash) }
@@ -26,6 +27,11 @@ extension Purchase {
         if let notifiedAt { packer.add(notifiedAt) }
         check?.pack(into: &packer)
         if let grace = check?.graceMilliseconds, grace != 0 { packer.add(UInt64(grace)) }
+        if !items.isEmpty { packer.add(hashes: items.map(\.hash)) }
+        if device != nil || forgottenAt != nil {
+            packer.add(device?.rawValue ?? 0)
+            packer.add(optional: forgottenAt)
+        }
         return packer.bytes
     }
 
@@ -54,7 +60,7 @@ extension Purchase {
         self.sharedAt = sharedAt
         // Earlier versions ended here.
         if unpacker.isAtEnd { return }
-        guard let flags = unpacker.byte(), flags < 64 else { return nil }
+        guard let flags = unpacker.byte() else { return nil }
         if flags & 1 != 0 {
             guard let replacedBy = unpacker.hash() else { return nil }
             self.replacedBy = PurchaseID(hash: replacedBy)
@@ -73,6 +79,15 @@ extension Purchase {
                 check.graceMilliseconds = grace
             }
             self.check = check
+        }
+        if flags & 64 != 0 {
+            guard let items = unpacker.hashes() else { return nil }
+            self.items = items.map(PurchaseID.init)
+        }
+        if flags & 128 != 0 {
+            guard let device = unpacker.byte(), let forgottenAt = unpacker.optionalInstant() else { return nil }
+            self.device = DeviceBinding(rawValue: device)
+            self.forgottenAt = forgottenAt
         }
     }
 
@@ -123,9 +138,12 @@ extension Receipt {
         for transaction in others { transaction.pack(into: &packer) }
         packer.add(
             (replaces == nil ? 0 : 1) | (canBeAsked ? 2 : 0) | (isUnacknowledged ? 4 : 0)
-                | (graceMilliseconds == 0 ? 0 : 8) as UInt8)
+                | (graceMilliseconds == 0 ? 0 : 8) | (items == nil ? 0 : 16) | (itemOf == nil ? 0 : 32)
+                | (device?.rawValue ?? 0) << 6 as UInt8)
         if let replaces { packer.add(replaces.hash) }
         if graceMilliseconds != 0 { packer.add(UInt64(graceMilliseconds)) }
+        if let items { packer.add(hashes: items.map(\.hash)) }
+        if let itemOf { packer.add(itemOf.hash) }
     }
 
     init?(unpacking unpacker: inout Unpacker) {
@@ -149,7 +167,7 @@ extension Receipt {
             guard let transaction = Purchase.Transaction(unpacking: &unpacker) else { return nil }
             others.append(transaction)
         }
-        guard let flags = unpacker.byte(), flags < 16 else { return nil }
+        guard let flags = unpacker.byte() else { return nil }
         (canBeAsked, isUnacknowledged) = (flags & 2 != 0, flags & 4 != 0)
         if flags & 1 != 0 {
             guard let replaced = unpacker.hash() else { return nil }
@@ -158,6 +176,15 @@ extension Receipt {
         if flags & 8 != 0 {
             guard let grace = unpacker.integer(), let grace = Int64(exactly: grace) else { return nil }
             graceMilliseconds = grace
+        }
+        device = Purchase.DeviceBinding(rawValue: flags >> 6)
+        if flags & 16 != 0 {
+            guard let all = unpacker.hashes() else { return nil }
+            items = all.map(PurchaseID.init)
+        }
+        if flags & 32 != 0 {
+            guard let first = unpacker.hash() else { return nil }
+            itemOf = PurchaseID(hash: first)
         }
     }
 

@@ -50,12 +50,19 @@ package struct Receipt: Equatable, Sendable {
     package var accounts: [Hash128] = []
     /// The purchase that this one replaces, where the store makes a new purchase for another product or a new start.
     package var replaces: PurchaseID?
+    /// The further items of the subscription that the document tells of, each a purchase of its own. An item that is missing here
+    /// has ended. Nil if the document does not tell of all items.
+    package var items: [PurchaseID]?
+    /// The purchase of the first item of the same subscription; nil for the first item.
+    package var itemOf: PurchaseID?
     /// Whether the server can ask the store about the purchase later.
     package var canBeAsked = false
     /// The time for which a subscription that would renew gives access after its end until the store answers.
     package var graceMilliseconds: Int64 = 0
     /// Whether the store refunds the purchase unless the app or the server acknowledges it.
     package var isUnacknowledged = false
+    /// The relation of the receipt to the device of the call; nil if the receipt names no device, or nobody has looked.
+    package var device: Purchase.DeviceBinding?
     /// The weight of the receipt as a proof of the caller.
     package var trust = Trust.proof
 
@@ -103,6 +110,23 @@ package struct Purchase: Equatable, Sendable {
         case paddle = 4
     }
 
+    /// The relation of a receipt to the device of the call that brought it. Stores keep the raw values, so a raw value never
+    /// changes.
+    package enum DeviceBinding: UInt8, Sendable {
+        case bound = 1
+        case unbound = 2
+        /// The call does not name the device, or not by an id that the receipt can confirm.
+        case unknown = 3
+
+        package var name: StaticString {
+            switch self {
+            case .bound: "bound"
+            case .unbound: "unbound"
+            case .unknown: "unknown"
+            }
+        }
+    }
+
     package let id: PurchaseID
     package let source: Source
     package let originalTransaction: String
@@ -128,6 +152,13 @@ package struct Purchase: Equatable, Sendable {
     package internal(set) var notifiedAt: Instant?
     /// The purchase that has replaced this one. A replaced purchase gives nothing, whatever its store says of it.
     package internal(set) var replacedBy: PurchaseID?
+    /// The further items of the subscription that the store has told of, each a purchase of its own.
+    package internal(set) var items: [PurchaseID] = []
+    /// The relation of the last receipt to the device of its call; nil if no receipt names a device.
+    package internal(set) var device: DeviceBinding?
+    /// The moment at which the server forgets the purchase, of which only its store has told; nil for a purchase that a user
+    /// has proven.
+    package internal(set) var forgottenAt: Instant?
     /// The questions to the store; nil for a purchase about which the server cannot ask.
     package internal(set) var check: Check?
 
@@ -135,6 +166,8 @@ package struct Purchase: Equatable, Sendable {
     package static let ownersAtMost = 100
     /// The limit of names of an account, without the original transaction.
     package static let accountsAtMost = 3
+    /// The limit of further items of a subscription.
+    static let itemsAtMost = 100
 
     /// The limit of the list ``keptFrom``. The journal does not note identities beyond it.
     private static let keptFromAtMost = 32
@@ -169,16 +202,24 @@ package struct Purchase: Equatable, Sendable {
 
     /// Adds the statements of a receipt.
     mutating func take(_ receipt: Receipt, at moment: Instant, _ catalog: Catalog) {
-        let (before, wasAsked) = (history, check != nil)
+        let (before, wasAsked) = (history, check?.isSilent == false)
         history.update(receipt)
+        for item in receipt.items ?? [] where !items.contains(item) && items.count < Purchase.itemsAtMost {
+            items.append(item)
+        }
+        device = receipt.device ?? device
         if receipt.canBeAsked {
             var check = check ?? Check()
+            check.isSilent = false
             check.isUnacknowledged = receipt.isUnacknowledged
             check.graceMilliseconds = receipt.graceMilliseconds
             self.check = check
         }
         if !wasAsked || !history.isSameState(as: before) { noteEnd(at: moment, catalog.product(product)) }
     }
+
+    /// Ends an item of a subscription: the store has told of the subscription without it.
+    mutating func drop(at saidAt: Instant, _ definition: Catalog.Product?) { history.drop(at: saidAt, definition) }
 
     /// Notes a notification of the store. A notification that changes nothing else is a repetition.
     mutating func note(notificationAt moment: Instant, since known: Purchase?) {

@@ -12,6 +12,8 @@ extension Purchase {
         package internal(set) var faults = 0
         /// Whether the store refunds the purchase unless the server acknowledges it.
         package internal(set) var isUnacknowledged = false
+        /// Whether the server cannot ask the store. Then the only thing that is due is that the server forgets the purchase.
+        package internal(set) var isSilent = false
         /// The moment from which on the purchase gives no access, as the store or a question without an answer has shown; nil
         /// while it gives some.
         var endedAt: Instant?
@@ -29,6 +31,22 @@ extension Purchase {
         fileprivate static let paymentMilliseconds = 3 * day
         /// The time after its end for which the server asks about a subscription.
         fileprivate static let endedMilliseconds = 75 * day
+        /// The time for which the server keeps a purchase that no user has proven, from the last news of its store on.
+        static let unclaimedMilliseconds = 180 * day
+    }
+
+    /// Notes that the store has told of the purchase, and that no user has proven it.
+    mutating func noteUnclaimed(at moment: Instant) {
+        forgottenAt = moment.advanced(byMilliseconds: Check.unclaimedMilliseconds)
+        guard check == nil else { return }
+        var check = Check()
+        check.isSilent = true
+        self.check = check
+    }
+
+    /// Whether the server keeps the purchase no longer: only its store has told of it, and that was long ago.
+    package func isForgotten(at moment: Instant) -> Bool {
+        isUnclaimed && forgottenAt.map { $0 <= moment } ?? false
     }
 
     /// Schedules the next question after an answer.
@@ -59,9 +77,16 @@ extension Purchase {
         }
     }
 
-    /// The moment of the next question; nil if no answer would change the access.
+    /// The moment of the next question, or the moment at which the server forgets the purchase.
     private func nextCheck(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) -> Instant? {
-        guard let check, replacedBy == nil else { return nil }
+        let question = nextQuestion(after: moment, isAsked: isAsked, definition)
+        guard isUnclaimed, let forgottenAt else { return question }
+        return min(question ?? forgottenAt, forgottenAt)
+    }
+
+    /// The moment of the next question; nil if no answer would change the access.
+    private func nextQuestion(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) -> Instant? {
+        guard let check, !check.isSilent, replacedBy == nil else { return nil }
         if check.isUnacknowledged, !isUnclaimed {
             return isAsked ? moment.advanced(byMilliseconds: Check.quarter) : moment
         }
@@ -85,7 +110,8 @@ extension Purchase {
         return moment.advanced(byMilliseconds: renewal == .billingIssue ? 6 * Check.hour : Check.day)
     }
 
-    /// Schedules the next question after one without an answer: later after each fault, up to six hours.
+    /// Schedules the next question after one without an answer: later after each fault, up to eight minutes in an outage, and
+    /// up to six hours otherwise.
     ///
     /// - Parameters:
     ///   - moment: the present moment.
@@ -101,13 +127,22 @@ extension Purchase {
         }
         guard var check else { return }
         check.faults = min(check.faults + 1, Check.faultsAtMost)
-        let pause = min(Check.minute << Int64(min(check.faults - 1, 9)), 6 * Check.hour)
+        // The rest of a store after faults keeps its questions few. So each purchase can be right soon after an outage.
+        let longest = grace == nil ? 6 * Check.hour : 8 * Check.minute
+        let pause = min(Check.minute << Int64(min(check.faults - 1, 9)), longest)
         // A fifth more or less, so that questions after an outage do not come all at once.
         let fifth = pause / 5
         let isOver = check.endedAt.map { moment.milliseconds - $0.milliseconds >= Check.endedMilliseconds } ?? false
         check.dueAt =
             isOver ? nil : moment.advanced(byMilliseconds: pause - fifth + Int64(id.hash.high % UInt64(2 * fifth)))
+        if isUnclaimed, let forgottenAt { check.dueAt = min(check.dueAt ?? forgottenAt, forgottenAt) }
         self.check = check
+    }
+
+    /// Ends the questions: the store does not know the purchase any more.
+    mutating func endChecks() {
+        let end = isUnclaimed ? forgottenAt : nil
+        check?.dueAt = end
     }
 }
 
@@ -115,17 +150,16 @@ extension Purchase.Check {
     func pack(into packer: inout Packer) {
         packer.add(optional: dueAt)
         packer.add(UInt64(faults))
-        packer.add(isUnacknowledged)
+        packer.add((isUnacknowledged ? 1 : 0) | (isSilent ? 2 : 0) as UInt8)
         packer.add(optional: endedAt)
     }
 
     init?(unpacking unpacker: inout Unpacker) {
         guard let dueAt = unpacker.optionalInstant(), let faults = unpacker.integer(),
             faults <= Purchase.Check.faultsAtMost,
-            let isUnacknowledged = unpacker.bool(), let endedAt = unpacker.optionalInstant()
+            let flags = unpacker.byte(), flags < 4, let endedAt = unpacker.optionalInstant()
         else { return nil }
-        (self.dueAt, self.faults, self.isUnacknowledged, self.endedAt) = (
-            dueAt, Int(faults), isUnacknowledged, endedAt
-        )
+        (self.dueAt, self.faults, self.endedAt) = (dueAt, Int(faults), endedAt)
+        (isUnacknowledged, isSilent) = (flags & 1 != 0, flags & 2 != 0)
     }
 }

@@ -89,6 +89,8 @@ extension Purchase {
         package var nextProduct: String?
         /// Whether the buyer has not yet agreed to a higher price.
         package var awaitsPriceConsent = false
+        /// Whether the store lets the subscription go on without charging for it.
+        package var isCollectionPaused = false
         package var saidAt: Instant
 
         package init(_ renewal: Renewal, saidAt: Instant) {
@@ -182,6 +184,18 @@ extension Purchase {
             // After a refund, the store gives no more time to pay.
             if latest.revokedAt != nil { return last }
             return currentRenewal?.graceEndsAt.map { max(last, $0) } ?? last
+        }
+
+        /// Ends the latest transaction: the store has told of the subscription, and this item was not there any more.
+        mutating func drop(at saidAt: Instant, _ definition: Catalog.Product?) {
+            var told = latest
+            guard told.signedAt.map({ $0 < saidAt }) ?? true else { return }
+            let end = told.endsAt ?? definition?.end(from: told.startedAt)
+            guard end.map({ $0 > saidAt }) ?? true else { return }
+            told.endsAt = saidAt
+            told.signedAt = saidAt
+            transactions[transactions.count - 1] = told
+            renewalState = RenewalState(.canceled, saidAt: max(saidAt, renewalState?.saidAt ?? saidAt))
         }
 
         /// Whether the statements are equal, apart from the moments of their signatures.
@@ -280,17 +294,18 @@ extension Purchase.RenewalState {
         packer.add(renewal.rawValue)
         packer.add(optional: graceEndsAt)
         packer.add(optional: nextProduct)
-        packer.add(awaitsPriceConsent)
+        packer.add((awaitsPriceConsent ? 1 : 0) | (isCollectionPaused ? 2 : 0) as UInt8)
         packer.add(saidAt)
     }
 
     init?(unpacking unpacker: inout Unpacker) {
         guard let renewal = unpacker.byte().flatMap(Purchase.Renewal.init), let grace = unpacker.optionalInstant(),
-            let nextProduct = unpacker.optionalText(), let awaits = unpacker.bool(), let saidAt = unpacker.instant()
+            let nextProduct = unpacker.optionalText(), let flags = unpacker.byte(), flags < 4,
+            let saidAt = unpacker.instant()
         else { return nil }
         self.init(renewal, saidAt: saidAt)
         graceEndsAt = grace
         self.nextProduct = nextProduct
-        awaitsPriceConsent = awaits
+        (awaitsPriceConsent, isCollectionPaused) = (flags & 1 != 0, flags & 2 != 0)
     }
 }

@@ -68,7 +68,10 @@ package struct StoreOption: Sendable {
             form: .integer(1...Int64.max)),
         StoreOption(
             store: "app_store", name: "device_hash",
-            what: "Whether a receipt counts only on the device that it names.", form: .choice(["off", "require"])),
+            what: """
+                Whether the server looks at the device that a receipt names: note says it with the purchase, require takes the \
+                receipt only on its device.
+                """, form: .choice(["note", "require", "off"])),
         StoreOption(
             store: "app_store", name: "key",
             what: "The key (.p8) with which the server asks Apple about subscriptions.", form: .secret(1...4096)),
@@ -117,6 +120,9 @@ package struct StoreOption: Sendable {
                 Without a value it is required in production, and id in the sandbox.
                 """,
             form: .choice(["required", "id"])),
+        StoreOption(
+            store: "stripe", name: "refund_ends",
+            what: "Whether a refund in full and a dispute end the access that the payment was for.", form: .toggle),
         StoreOption(
             store: "poll", name: "enabled", what: "Whether the server asks stores by itself about due purchases.",
             form: .toggle),

@@ -38,9 +38,13 @@ package struct TakeStoreNews: Act {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
             purchase.take(receipt, at: stamp.at, catalog)
+            if purchase.isUnclaimed, known.map({ !$0.history.isSameState(as: purchase.history) }) ?? true {
+                purchase.noteUnclaimed(at: stamp.at)
+            }
             if isNotification { purchase.note(notificationAt: stamp.at, since: known) }
             let old = receipt.replaces.flatMap { ledger.purchase($0) }
             ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
+            ledger.follow(receipt.itemOf, with: &purchase, isNew: false)
             do throws(Refusal) {
                 try ledger.join(nil, to: &purchase, by: receipt.accounts)
             } catch {
@@ -62,6 +66,10 @@ package struct TakeStoreNews: Act {
             events += ledger.audience(of: purchase).map { .rowAdded($0, news.row(stamp)) }
         }
         ledger.replaceLate(receipts)
+        for item in ledger.settleItems(of: receipts) {
+            let ended = AccessEvent.purchased(item, isActive: false)
+            events += ledger.audience(of: item).map { .rowAdded($0, ended.row(stamp)) }
+        }
         if let asked, let purchase = ledger.purchase(asked) { ledger.put(purchase) }
         ledger.scheduleChecks(asked: asked, in: project)
         let changes = ledger.changes
