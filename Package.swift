@@ -296,7 +296,9 @@ let package = Package(
                 "SQLite", "StoreMemory", "TestKit", "Threads",
             ]),
         tests("DialectClaim", ["ByteText", "Compression", "Crypto", "Domain", "Outbound", "TestKit", "Threads"]),
-        tests("DialectEntitlements", ["ByteText", "Crypto", "Domain", "Gateway", "Outbound", "TestKit", "Threads"]),
+        tests(
+            "DialectEntitlements",
+            ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "Outbound", "TestKit", "Threads"]),
         tests("DialectLinking", ["ByteText", "Crypto", "Domain", "Gateway", "Program", "TestKit"]),
         tests(
             "DialectNative",

@@ -87,21 +87,22 @@ package struct PlayStore: StoreValidator {
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         guard let token = claim.receipt, let name = PlayStore.segment(token) else { return .bad(.unreadable) }
-        return read(name, at: place.now) { bought, tools in
+        return read(name, at: place.now) { bought, moment, tools in
             guard bought.isTest == (place.world == .sandbox) else { return .bad(.foreign) }
-            let receipts = receipts(of: bought, token, place, tools)
+            let receipts = receipts(of: bought, token, place.at(moment), tools)
             return receipts.isEmpty ? .bad(.foreign) : .done(.success(receipts))
         }
     }
 
     /// Asks what a token stands for: a subscription, or a product that is bought once.
     private func read(
-        _ token: String, at now: Instant, _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck
+        _ token: String, at now: Instant,
+        _ next: @escaping @Sendable (any PlayBought, _ saidAt: Instant, LoopTools) -> StoreCheck
     ) -> StoreCheck {
         withAccess(at: now) { access in
-            ask("subscriptionsv2/tokens/\(token)", PlaySubscription.self, access, next) {
+            ask("subscriptionsv2/tokens/\(token)", PlaySubscription.self, access, at: now, next) {
                 // Google knows no subscription with this token.
-                ask("productsv2/tokens/\(token)", PlayProduct.self, access, next) { .bad(.unknown) }
+                ask("productsv2/tokens/\(token)", PlayProduct.self, access, at: now, next) { .bad(.unknown) }
             }
         }
     }
@@ -121,8 +122,8 @@ package struct PlayStore: StoreValidator {
     func question(about purchase: Purchase, in project: ProjectID, at now: Instant) -> StoreCheck {
         let token = purchase.originalTransaction
         guard let name = PlayStore.segment(token) else { return .bad(.unreadable) }
-        return read(name, at: now) { bought, tools in
-            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
+        return read(name, at: now) { bought, moment, tools in
+            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: moment)
             var receipts = receipts(of: bought, token, place, tools)
             guard let first = receipts.first, first.isUnacknowledged, !purchase.isUnclaimed else {
                 return .done(.success(receipts))
@@ -177,11 +178,11 @@ package struct PlayStore: StoreValidator {
         guard notification.package?.hasSameBytes(as: package) == true, let token = notification.token,
             let name = PlayStore.segment(token)
         else { return .done(.success([])) }
-        return read(name, at: now) { bought, tools in
-            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
+        return read(name, at: now) { bought, moment, tools in
+            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: moment)
             var receipts = receipts(of: bought, token, place, tools)
             if let order = notification.voidedOrder {
-                for index in receipts.indices { receipts[index].refund(order, at: now) }
+                for index in receipts.indices { receipts[index].refund(order, at: moment) }
             }
             return .done(.success(receipts))
         }
@@ -190,8 +191,8 @@ package struct PlayStore: StoreValidator {
     // MARK: - Asking
 
     private func ask<Bought: PlayBought>(
-        _ path: String, _ type: Bought.Type, _ access: String,
-        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck,
+        _ path: String, _ type: Bought.Type, _ access: String, at now: Instant,
+        _ next: @escaping @Sendable (any PlayBought, _ saidAt: Instant, LoopTools) -> StoreCheck,
         otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
         guard let url = address(path) else { return .bad(.unreadable) }
@@ -200,7 +201,7 @@ package struct PlayStore: StoreValidator {
             switch answer.status {
             case 200..<300:
                 let bought = try? tools.json.read(answer.body) { root throws(JSONFault) in try Bought(root) }
-                return bought.map { next($0, tools) } ?? .unavailable(.playStore, .unreachable)
+                return bought.map { next($0, answer.moment(now), tools) } ?? .unavailable(.playStore, .unreachable)
             case 400, 404: return otherwise()
             // A wrong key of this server is no mistake of the buyer.
             case 401, 403:

@@ -1,3 +1,4 @@
+import CivilTime
 import Domain
 import Gateway
 import JSON
@@ -52,7 +53,7 @@ struct StorePlace: Sendable {
     let project: ProjectID
     let world: AccessWorld
     let bundleID: String?
-    let now: Instant
+    var now: Instant
     /// Whether a server's key makes the claim. The server answers for whose the purchase is.
     let isServer: Bool
 
@@ -63,6 +64,13 @@ struct StorePlace: Sendable {
         self.now = now
         bundleID = nil
         isServer = true
+    }
+
+    /// The place at the moment of an answer.
+    func at(_ moment: Instant) -> StorePlace {
+        var place = self
+        place.now = moment
+        return place
     }
 
     init(_ caller: Caller, _ tools: LoopTools) {
@@ -96,6 +104,19 @@ extension StoreQuestion {
         case .done(let result): next(result)
         case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).step(next) }
         }
+    }
+}
+
+extension OutboundAnswer {
+    /// The greatest difference between the clocks of the server and of a store that is usual.
+    private static let clockMilliseconds: Int64 = 120_000
+
+    /// The moment of what a store says, if the store does not sign a moment: the begin of the question by the server's clock. If
+    /// this clock is wrong, the store's own clock counts, so that later words replace this one also after a correction.
+    func moment(_ asked: Instant) -> Instant {
+        guard let seconds = date.flatMap(HTTPDate.seconds) else { return asked }
+        let said = Instant(milliseconds: Int64(seconds) * 1000)
+        return abs(said.milliseconds - asked.milliseconds) > OutboundAnswer.clockMilliseconds ? said : asked
     }
 }
 

@@ -29,9 +29,10 @@ package struct Stripe: StoreValidator {
         private static let atMost = 10_000
 
         /// A clock that was set back makes an answer old.
-        func answer(about id: String, at now: Instant) -> (subscription: StripeSubscription, readAt: Instant)? {
+        func answer(about id: String, at now: Instant) -> StripeSubscription? {
             all[id].flatMap {
-                (0..<RecentAnswers.keptMilliseconds).contains(now.milliseconds - $0.readAt.milliseconds) ? $0 : nil
+                (0..<RecentAnswers.keptMilliseconds).contains(now.milliseconds - $0.readAt.milliseconds)
+                    ? $0.subscription : nil
             }
         }
 
@@ -103,28 +104,26 @@ package struct Stripe: StoreValidator {
     ) -> StoreCheck {
         guard let call = asking(for: id) else { return .bad(.forged) }
         if let recent = recent.withLock({ $0.answer(about: id, at: place.now) }) {
-            return .done(receipts(recent.subscription, claim, buyer: buyer, place, at: recent.readAt, tools.hash))
+            return .done(receipts(recent, claim, buyer: buyer, place, tools.hash))
         }
         return .ask(call) { result, tools in
             .done(
                 read(result, id, at: place.now, tools).flatMap { subscription in
-                    receipts(subscription, claim, buyer: buyer, place, at: place.now, tools.hash)
+                    receipts(subscription, claim, buyer: buyer, place, tools.hash)
                 })
         }
     }
 
     /// The purchases of a subscription that a client claims.
-    ///
-    /// - Parameter readAt: the moment at which Stripe was asked.
     private func receipts(
         _ subscription: StripeSubscription, _ claim: StoreClaim, buyer: String?, _ place: StorePlace,
-        at readAt: Instant, _ hash: KeyedHash
+        _ hash: KeyedHash
     ) -> Result<[Receipt], StoreProblem> {
         guard subscription.isLive == (place.world == .production),
             claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
         else { return .failure(.bad(.foreign)) }
         let receipts = subscription.receipts(
-            in: place.project, at: readAt, isProof: place.isServer, buyer: buyer,
+            in: place.project, isProof: place.isServer, buyer: buyer,
             takesFirst: takesFirst(in: place.world), refund: refundEnds ? .untold : .none, graceDays: graceDays,
             graceMilliseconds: graceMilliseconds, hash: hash
         ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
@@ -160,7 +159,8 @@ package struct Stripe: StoreValidator {
         default: return .failure(Stripe.outage)
         }
         let subscription = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeSubscription(root) }
-        guard let subscription else { return .failure(Stripe.outage) }
+        guard var subscription else { return .failure(Stripe.outage) }
+        subscription.saidAt = answer.moment(now)
         guard subscription.id == id, !subscription.items.isEmpty else { return .failure(.bad(.foreign)) }
         recent.withLock { $0.note(subscription, id, at: now) }
         return .success(subscription)
@@ -324,7 +324,7 @@ package struct Stripe: StoreValidator {
         _ hash: KeyedHash
     ) -> [Receipt] {
         subscription.receipts(
-            in: place.project, at: place.now, isProof: true, refund: refund, graceDays: graceDays,
+            in: place.project, isProof: true, refund: refund, graceDays: graceDays,
             graceMilliseconds: graceMilliseconds, hash: hash
         ) { names in
             names.first { catalog.product($0) != nil } ?? names.first

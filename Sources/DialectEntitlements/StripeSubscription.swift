@@ -29,6 +29,8 @@ struct StripeSubscription {
     /// The invoice of the present period.
     private(set) var latestInvoice: String?
     private var isCollectionPaused = false
+    /// The moment of Stripe's answer.
+    var saidAt = Instant(milliseconds: 0)
     /// The names that the app's own server has given to the buyer.
     private var metadata: [String: String] = [:]
 
@@ -125,11 +127,11 @@ struct StripeSubscription {
     ///   - refund: what is known of a refund of the present period.
     ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
-        in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
+        in project: ProjectID, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
         refund: StripeRefund, graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash,
         product: (_ names: [String]) -> String?
     ) -> [Receipt] {
-        let world: AccessWorld = isLive ? .production : .sandbox
+        let (world, now): (AccessWorld, Instant) = (isLive ? .production : .sandbox, saidAt)
         func purchase(_ original: String) -> PurchaseID {
             PurchaseID(.stripe, original, in: world, of: project, hash: hash)
         }

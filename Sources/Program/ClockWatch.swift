@@ -53,8 +53,7 @@ final class ClockWatch: Sendable {
     func note(storesDate text: String) {
         guard let seconds = HTTPDate.seconds(text) else { return }
         let now = clock().milliseconds
-        // The store has left out the part of a second.
-        let ahead = now - (Int64(seconds) * 1000 + 500)
+        let ahead = now - Int64(seconds) * 1000
         state.withLock { $0.aheadOfStores = ahead }
         tell()
     }
@@ -81,7 +80,8 @@ final class ClockWatch: Sendable {
         var problems: [String] = []
         if abs(ahead) > ClockWatch.storeSlack {
             problems.append(
-                "The clock is \(abs(ahead) / 1000) s \(ahead > 0 ? "ahead of" : "behind") the clocks of the stores.")
+                "The clock is \(abs(ahead) / 1000) s \(ahead > 0 ? "ahead of" : "behind") the clocks of the stores."
+            )
         }
         if let step, monotonic() - min(monotonic(), step.monotonic) < ClockWatch.stepShownNanoseconds {
             problems.append(

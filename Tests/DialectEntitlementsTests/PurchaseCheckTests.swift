@@ -519,6 +519,39 @@ struct PurchaseCheckTests {
         }
     }
 
+    @Test("what Stripe has said while the clock was ahead gives way to what it says later (9)")
+    func saidAhead() throws {
+        let answer = Monitor((StripeTests.subscription(), 0))
+        let stand = StandIn { _ in
+            let (body, seconds) = answer.withLock { $0 }
+            let date = String(decoding: HTTPDate.format(secondsSince1970: seconds), as: UTF8.self)
+            return .status(200, body, fields: ["Date: \(date)"])
+        }
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(.memory) {
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+            $0.purchaseChecks.perSecond = 0
+        }
+        func check(_ body: String, after seconds: Int) throws {
+            answer.withLock { $0 = (body, 1_750_000_000 + seconds) }
+            #expect(try client.administrator("POST", "/purchases/stripe:sub_1/check").status == 200)
+        }
+        try client.makeUser("A")
+        answer.withLock { $0.1 = 1_750_000_000 }
+        client.clock.advance(days: 41)
+        let body = #"{"price":"1","currency":"EUR","stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        client.clock.set(seconds: 1_750_000_000)
+        #expect(try client.active("A") == ["X"])
+        client.clock.set(seconds: 1_750_000_010)
+        try check(StripeTests.subscription(#","status":"canceled","ended_at":1750000005"#), after: 10)
+        #expect(try client.active("A") == [])
+        client.clock.set(seconds: 1_750_000_020)
+        try check(StripeTests.subscription(), after: 20)
+        #expect(try client.active("A") == ["X"])
+    }
+
     @Test("a clock that was 41 days ahead, and is right again, spoils nothing (9)", arguments: StoreKind.allCases)
     func ahead(_ kind: StoreKind) throws {
         let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }

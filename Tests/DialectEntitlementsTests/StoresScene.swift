@@ -210,8 +210,14 @@ final class StoresScene {
     }
 
     func event(_ subscription: String) throws -> Wire.Answer {
-        let body =
-            #"{"id":"evt_1","object":"event","livemode":false,"type":"customer.subscription.updated","data":{"object":{"id":"\#(subscription)","object":"subscription"}}}"#
+        try event(
+            body:
+                #"{"id":"evt_1","object":"event","livemode":false,"type":"customer.subscription.updated","data":{"object":{"id":"\#(subscription)","object":"subscription"}}}"#
+        )
+    }
+
+    /// Sends a body that Stripe has signed.
+    func event(body: String) throws -> Wire.Answer {
         let now = client.clock.seconds
         let signature = HMAC(key: Array(StoresScene.stripeSecret.utf8)).authenticate(Array("\(now).\(body)".utf8)).bytes
         return try client.http.call(

@@ -85,10 +85,7 @@ struct PurchaseCheckContractTests {
             case 7..<9:
                 fixture.clock.advance(
                     milliseconds: Int64.random(in: 0...(random.oneIn(3) ? 400 : 5), using: &random) * 60_000)
-            default:
-                if random.oneIn(4), kind.isDurable { try fixture.reopen() }
-                // What nobody has proven is forgotten after 180 days.
-                if random.oneIn(8) { fixture.clock.advance(milliseconds: 181 * 86_400_000) }
+            default: if random.oneIn(4), kind.isDurable { try fixture.reopen() }
             }
             let wanted = try due(fixture)
             most = max(most, wanted.count)
