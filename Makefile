@@ -5,7 +5,7 @@
 # make bench   measures, beside nginx
 # make package makes the Debian package, the archive and the SDK's archive in dist; make package-test tries them out
 # make console passes all stories of the console in a browser; pictures are in .build/console
-# make docs    makes pages of the SDK's catalogue
+# make docs    makes pages of the SDK's catalogue, and the site that the server has at /docs
 .PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
 	docs surface
 

@@ -140,7 +140,7 @@ let package = Package(
             "Program",
             [
                 "ByteText", "CLinux", "CivilTime", "Compression", "Console", "ContentFiles", "Copies", "Crypto",
-                "Delivery", "DialectClaim", "DialectEntitlements",
+                "Delivery", "DialectClaim", "DialectEntitlements", "Docs",
                 "DialectIDSync",
                 "DialectLinking",
                 "DialectNative",
@@ -220,6 +220,9 @@ let package = Package(
         // The files of the console for browsers, in the program; and the routes that serve them.
         .target(name: "CConsole", exclude: ["files"]),
         ring("Console", ["ByteText", "CConsole", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
+        // The documentation, in the program: the Markdown, and the site that is made of it.
+        .target(name: "CDocs", exclude: ["files"]),
+        ring("Docs", ["CDocs", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
@@ -287,6 +290,7 @@ let package = Package(
         tests("Compression", ["TestKit"]),
         tests("Console", ["Compression", "TestKit"]),
         tests("ContentFiles", ["ByteText", "TestKit"]),
+        tests("Docs", ["Console", "TestKit"]),
         tests("Copies", ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),
         tests(

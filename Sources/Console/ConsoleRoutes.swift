@@ -7,7 +7,7 @@ package import HTTPServer
 package enum ConsoleRoutes {
     /// The rules for browsers, in every answer with a file: no script, style or call comes from another place, and no text becomes
     /// a script.
-    static let fields: [Response.Field] = [
+    package static let fields: [Response.Field] = [
         .init(
             "Content-Security-Policy",
             "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -39,6 +39,8 @@ package enum Native {
         package let firstKeys: @Sendable () -> [Dialect: String]
         /// The door of the console; nil if the server has no console.
         package let console: ConsoleDoor?
+        /// Whether the server takes test data.
+        package let isForTrying: Bool
 
         package init(
             unreadiness: @escaping @Sendable () -> String?,
@@ -50,8 +52,9 @@ package enum Native {
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
-            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?
+            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool
         ) {
+            self.isForTrying = isForTrying
             self.backups = backups
             self.stores = stores
             self.firstKeys = firstKeys
@@ -100,7 +103,8 @@ package enum Native {
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + StoreCalls.routes(sources.stores) + PurchaseCalls.routes(sources)
-                + TransferCalls.routes + AccessCalls.routes + ImportCalls.routes()
+                + TransferCalls.routes + AccessCalls.routes + GrantCalls.routes + ImportCalls.routes()
+                + DemoCalls.routes(sources)
                 + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
                 + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources, at: door) + DeliveryCalls.routes

@@ -9,6 +9,7 @@ package struct Status: RawRepresentable, Hashable, Sendable {
     package static let created = Status(rawValue: 201)
     package static let accepted = Status(rawValue: 202)
     package static let noContent = Status(rawValue: 204)
+    package static let found = Status(rawValue: 302)
     package static let notModified = Status(rawValue: 304)
     package static let badRequest = Status(rawValue: 400)
     package static let unauthorized = Status(rawValue: 401)
@@ -42,6 +43,7 @@ package struct Status: RawRepresentable, Hashable, Sendable {
         case 201: "Created"
         case 202: "Accepted"
         case 204: "No Content"
+        case 302: "Found"
         case 304: "Not Modified"
         case 400: "Bad Request"
         case 401: "Unauthorized"

@@ -78,7 +78,8 @@ enum BackupCommand: ProgramCommand {
         }
         if !context.arguments.has("no-verify") { try verify(folder, try Status(answer), context) }
         if !isPacked {
-            context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+            context.terminal.result(
+                context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         }
         return 0
     }

@@ -1,3 +1,4 @@
+import Domain
 import Invocation
 import StorePostgres
 
@@ -63,11 +64,14 @@ enum CommandFault: Error, Equatable {
     case usage(String)
     /// The command could not be done.
     case failed(String)
-    /// The store could not be opened or read.
+    /// The server or the store could not be reached or opened.
     case unreadable(String)
 
     /// Makes a fault of the cause in a lower layer.
     init(_ error: some Error & CustomStringConvertible) { self = .failed(error.description) }
+
+    /// Makes a fault of a store that cannot be opened, read or written.
+    init(_ fault: StoreFault) { self = .unreadable(fault.description) }
 
     var message: String {
         switch self {

@@ -32,7 +32,7 @@ enum ConsoleCommand: ProgramCommand {
         let body = CallText.body([("role", role), ("name", name)], numbers: numbers)
         let answer = try context.controlClient(in: project).session { session throws(CommandFault) in
             guard !session.isAlone else {
-                throw .failed("No server runs for this store. Start it with \"onym serve\".")
+                throw .unreadable("No server runs for this store. Start it with \"onym serve\".")
             }
             let answer = try session.call("POST", "/onym/v1/console/links", body: body)
             // A server without a console has no such call.

@@ -20,6 +20,8 @@ struct ControlClient {
     let openStore: () throws(CommandFault) -> OpenedStore
     /// The settings of the stores that confirm purchases.
     var stores: () throws(CommandFault) -> ProjectStores.Server = { () throws(CommandFault) in ProjectStores.Server() }
+    /// Whether a server of this process takes test data.
+    var isForTrying = false
     /// Makes copies of a store that this process opens.
     var backups: (OpenedStore) -> Backups? = { _ in nil }
 
@@ -65,7 +67,7 @@ struct ControlClient {
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
             if let storesFault, Session.storePaths.contains(where: path.hasPrefix) { throw storesFault }
             guard let descriptor = try client.connect() else {
-                throw .failed("\(client.folder.control.path) does not exist any more: the server has stopped.")
+                throw .unreadable("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
             let answer = try client.exchange(client.request(method, path, body), descriptor)
             // The store of this process refuses all writes.
@@ -90,7 +92,7 @@ struct ControlClient {
             return try folder.control.connect()
         } catch {
             if error.code == ENOENT || error.code == ECONNREFUSED { return nil }
-            throw CommandFault(error)
+            throw .unreadable(error.description)
         }
     }
 
@@ -119,7 +121,7 @@ struct ControlClient {
             stores: ProjectStores(
                 storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
             signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")),
-            backups: backups?.tools ?? .none)
+            backups: backups?.tools ?? .none, isForTrying: isForTrying)
         let rehearsals = DryRuns(store: store, log: nil, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(
@@ -170,7 +172,7 @@ struct ControlClient {
             answer += piece[..<count]
         }
         guard let answer = Answer(answer) else {
-            throw .failed("The server closed the connection without an answer; its log may have the reason.")
+            throw .unreadable("The server closed the connection without an answer; its log may have the reason.")
         }
         return answer
     }
@@ -188,6 +190,7 @@ extension CommandContext {
         return ControlClient(
             folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() },
             stores: { () throws(CommandFault) in try ServerSettings.stores(settings) },
+            isForTrying: settings["mode"] == "development",
             backups: { backups(of: $0, copiesLog: false, nil) })
     }
 
@@ -205,7 +208,7 @@ extension CommandContext {
         _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
     ) throws(CommandFault) -> Int32 {
         let answer = try control(method, path, body: body, in: project)
-        terminal.result(isForPrograms ? answer.text : try AnswerTable.text(answer))
+        terminal.result(isForPrograms ? answer.text : try AnswerTable.text(answer, terminal.layout))
         return 0
     }
 }
@@ -221,8 +224,12 @@ extension ControlClient.Answer {
     /// The same answer; throws the problem of a call that failed.
     var done: ControlClient.Answer {
         get throws(CommandFault) {
-            guard (200..<300).contains(status) else { throw .failed(problem) }
-            return self
+            switch status {
+            case 200..<300: return self
+            // The server does not reach its store.
+            case 503: throw .unreadable(problem)
+            default: throw .failed(problem)
+            }
         }
     }
 

@@ -52,7 +52,7 @@ struct DataFolder: Equatable, Sendable {
     ///   - terminal: the terminal for the progress.
     func openStore(acceptsLoss: Bool = false, _ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
         guard store.exists else {
-            throw .failed("There is no store in \(path). Make one with \"onym init\".")
+            throw .unreadable("There is no store in \(path). Make one with \"onym init\".")
         }
         do throws(StoreFault) {
             return try SQLiteStore(
@@ -74,12 +74,17 @@ struct DataFolder: Equatable, Sendable {
 
     /// Reads a master key from a file, which only its owner may read.
     static func masterKey(in path: String) throws(CommandFault) -> MasterKey {
-        let text = try Files.read(path, orElse: "The master key \(path) cannot be read")
+        let text: String
+        do throws(CommandFault) {
+            text = try Files.read(path, orElse: "The master key \(path) cannot be read")
+        } catch {
+            throw .unreadable(error.message)
+        }
         guard Files.isPrivate(path) else {
-            throw .failed("Other users may read \(path). Make the file private: chmod 600 \(path)")
+            throw .unreadable("Other users may read \(path). Make the file private: chmod 600 \(path)")
         }
         guard let key = MasterKey(text: text) else {
-            throw .failed("\(path) is not a master key. A master key has 64 hexadecimal digits.")
+            throw .unreadable("\(path) is not a master key. A master key has 64 hexadecimal digits.")
         }
         return key
     }
@@ -205,13 +210,23 @@ enum Files {
     /// Writes a file that exists already.
     static func write(_ text: String, to path: String) throws(CommandFault) { try write(text, to: path, O_TRUNC) }
 
+    /// Writes a file, which may exist already. It is no secret.
+    static func replace(_ bytes: [UInt8], at path: String) throws(CommandFault) {
+        try write(bytes, to: path, O_CREAT | O_TRUNC, mode: 0o644)
+    }
+
     private static func write(_ text: String, to path: String, _ flags: CInt) throws(CommandFault) {
-        let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC | flags, 0o600)
+        try write(Array(text.utf8), to: path, flags, mode: 0o600)
+    }
+
+    private static func write(
+        _ bytes: [UInt8], to path: String, _ flags: CInt, mode: mode_t
+    ) throws(CommandFault) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC | flags, mode)
         guard descriptor >= 0 else {
             throw .failed("\(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
         }
         defer { close(descriptor) }
-        let bytes = Array(text.utf8)
         guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
             throw .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
         }

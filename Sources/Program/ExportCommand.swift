@@ -44,7 +44,7 @@ enum ExportCommand: ProgramCommand {
         for flag in ["since", "output", "anew"] where arguments.has(flag) {
             throw .usage("--\(flag) is for --all and --tables.")
         }
-        let path = PeopleCommands.path(arguments.words[0]) + "/export"
+        let path = try PeopleCommands.path(arguments.words[0], context) + "/export"
         try context.controlClient().session { session throws(CommandFault) in
             var cursor: String?
             repeat {

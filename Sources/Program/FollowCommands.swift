@@ -30,7 +30,8 @@ enum CompactCommand: ProgramCommand {
                 answer = try session.done("GET", path)
             }
         }
-        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+        context.terminal.result(
+            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         return 0
     }
 
@@ -74,7 +75,7 @@ enum ChangesCommand: ProgramCommand {
         }
         return try context.controlClient().session { session throws(CommandFault) in
             if isFollowing, session.isAlone {
-                throw .failed("No server serves this store, so no new changes can come.")
+                throw .unreadable("No server serves this store, so no new changes can come.")
             }
             var (after, left) = (arguments["after"] ?? "0", count ?? .max)
             while left > 0 {

@@ -10,15 +10,9 @@ enum HealthCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let client = ControlClient(folder: context.dataFolder, project: nil) { () throws(CommandFault) in
-            throw .failed("No server runs in \(context.dataFolder.path).")
+            throw .unreadable("No server runs in \(context.dataFolder.path).")
         }
-        let answer: ControlClient.Answer
-        do throws(CommandFault) {
-            answer = try client.call("GET", "/readyz")
-        } catch {
-            context.terminal.note("onym health: \(error.message)")
-            return 3
-        }
+        let answer = try client.call("GET", "/readyz")
         context.terminal.result(answer.text)
         return answer.status == 200 ? 0 : 1
     }

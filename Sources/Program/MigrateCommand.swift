@@ -24,7 +24,7 @@ enum MigrateCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let folder = try source(context)
         guard folder.store.exists else {
-            throw .failed("There is no store in \(folder.path). Name its data folder: --from sqlite:DIR")
+            throw .unreadable("There is no store in \(folder.path). Name its data folder: --from sqlite:DIR")
         }
         if context.arguments.has("cancel") { return try cancel(folder, context) }
         let database = try target(context)

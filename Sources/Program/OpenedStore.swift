@@ -57,7 +57,7 @@ struct OpenedStore {
         _ key: MasterKey, in folder: DataFolder, _ place: String, _ agree: () throws(StoreFault) -> [UInt8]
     ) throws(CommandFault) {
         if try attempt(agree) == key.mark { return }
-        throw .failed(
+        throw .unreadable(
             "The store in \(place) was made with another master key. All its servers need the same key: "
                 + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }

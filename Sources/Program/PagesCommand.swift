@@ -1,3 +1,4 @@
+import Docs
 import Invocation
 
 /// `onym pages`: prints a page of the manual, the completions of a shell, or the settings file, made from the tables of
@@ -5,11 +6,16 @@ import Invocation
 enum PagesCommand: ProgramCommand {
     static let name = "pages"
     static let summary = "Prints a page of the manual, the completions of a shell, or the settings file."
-    static let usage = "onym pages onym.1|onym.toml.5|onym.toml|onym.bash|_onym|onym.fish"
+    static let usage = """
+        onym pages onym.1|onym.toml.5|onym.toml|onym.bash|_onym|onym.fish
+        onym pages docs --output FOLDER
+        """
     static let operands = ["PAGE"]
+    static let valuedFlags = ["output"]
     static let switches: [String] = []
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        if context.arguments.words[0] == "docs" { return try writeDocs(context) }
         let page =
             switch context.arguments.words[0] {
             case "onym.1": manual
@@ -21,6 +27,22 @@ enum PagesCommand: ProgramCommand {
             default: throw .usage("PAGE must be one of the pages.")
             }
         context.terminal.result(page)
+        return 0
+    }
+
+    /// Writes the site of the documentation into a folder, as the server has it at /docs.
+    private static func writeDocs(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        guard let output = context.arguments["output"] else { throw .usage("--output FOLDER is required.") }
+        for file in DocsSite().files {
+            let parts = file.name.split(separator: "/")
+            var folder = output
+            try DataFolder(path: folder).make()
+            for part in parts.dropLast() {
+                folder += "/\(part)"
+                try DataFolder(path: folder).make()
+            }
+            try Files.replace(file.bytes, at: "\(output)/\(file.name)")
+        }
         return 0
     }
 
@@ -106,6 +128,8 @@ enum PagesCommand: ProgramCommand {
             Its file
             .Pa onym_NAME
             has the value of a secret setting.
+            .It Ev NO_COLOR
+            If it is set, answers on a terminal have no color.
             .It Ev NOTIFY_SOCKET
             A socket of the service manager, to which the server reports that it serves.
             .El
@@ -127,9 +151,11 @@ enum PagesCommand: ProgramCommand {
             .It 2
             The command line, the environment or the settings file is invalid.
             .It 3
+            The server or the store cannot be reached or opened.
+            .It 4
             For
-            .Cm health :
-            no server answers.
+            .Cm doctor :
+            there are warnings, and no damage.
             .El
             .Sh SEE ALSO
             .Xr onym.toml 5

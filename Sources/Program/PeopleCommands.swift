@@ -1,3 +1,4 @@
+import Domain
 import HTTPMessage
 import Invocation
 import JSON
@@ -9,8 +10,8 @@ enum PersonCommand: ProgramCommand {
     static let usage = """
         onym person ID [--at MOMENT] [--data DIR] [--project ID] [--json]
 
-        ID is a person's id in any form: an MPID, or an identity such as customerid:42. MOMENT is a time such as
-        2026-11-21T09:00:00Z, or seq: and the number of a call. The default is now.
+        ID is an MPID, an identity such as customerid:42, or a whole value that only one person holds, such as ada.
+        MOMENT is a time such as 2026-11-21T09:00:00Z, or seq: and the number of a call. The default is now.
         """
     static let operands = ["ID"]
     static let valuedFlags = ["at", "project"]
@@ -18,7 +19,7 @@ enum PersonCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         return try context.show(
-            "GET", PeopleCommands.path(arguments.words[0]) + CallText.query([("at", arguments["at"])]))
+            "GET", try PeopleCommands.path(arguments.words[0], context) + CallText.query([("at", arguments["at"])]))
     }
 }
 
@@ -56,7 +57,7 @@ enum IdentitiesCommand: ProgramCommand {
             ("type", arguments["type"]), ("q", arguments["contains"]), ("limit", arguments["limit"]),
             ("cursor", arguments["cursor"]),
         ])
-        return try context.show("GET", "\(PeopleCommands.path(arguments.words[0]))/identities\(query)")
+        return try context.show("GET", "\(try PeopleCommands.path(arguments.words[0], context))/identities\(query)")
     }
 }
 
@@ -69,7 +70,7 @@ enum SharedCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", PeopleCommands.path(context.arguments.words[0]) + "/shared")
+        try context.show("GET", try PeopleCommands.path(context.arguments.words[0], context) + "/shared")
     }
 }
 
@@ -120,7 +121,7 @@ enum JournalCommand: ProgramCommand {
         let query = CallText.query([
             ("at", arguments["at"]), ("limit", arguments["limit"]), ("cursor", arguments["cursor"]),
         ])
-        return try context.show("GET", "\(PeopleCommands.path(arguments.words[0]))/journal\(query)")
+        return try context.show("GET", "\(try PeopleCommands.path(arguments.words[0], context))/journal\(query)")
     }
 }
 
@@ -199,7 +200,7 @@ enum SplitCommand: ProgramCommand {
         let query = CallText.query([
             ("dry_run", arguments.has("dry-run") ? "true" : nil), ("if_seq", arguments["if-seq"]),
         ])
-        return try context.show("POST", "\(PeopleCommands.path(words[0]))/split\(query)", body: json.bytes)
+        return try context.show("POST", "\(try PeopleCommands.path(words[0], context))/split\(query)", body: json.bytes)
     }
 
     private static func identities(_ words: [String]) throws(CommandFault) -> [(String, String)] {
@@ -223,7 +224,7 @@ enum LanesCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", "\(PeopleCommands.path(context.arguments.words[0]))/lanes")
+        try context.show("GET", "\(try PeopleCommands.path(context.arguments.words[0], context))/lanes")
     }
 }
 
@@ -256,7 +257,41 @@ enum AccessCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         return try context.show(
-            "GET", PeopleCommands.path(arguments.words[0]) + "/access" + CallText.query([("at", arguments["at"])]))
+            "GET",
+            try PeopleCommands.path(arguments.words[0], context) + "/access" + CallText.query([("at", arguments["at"])])
+        )
+    }
+}
+
+/// `onym grant`: grants access without a purchase.
+enum GrantCommand: ProgramCommand {
+    static let name = "grant"
+    static let summary = "Grants a person access without a purchase; --end ends the grant."
+    static let usage = """
+        onym grant ID ENTITLEMENT [--until MOMENT] [--end] [--dry-run] [--reason TEXT] [--data DIR] [--project ID]
+                   [--json]
+
+        ENTITLEMENT is the id of an entitlement: onym entitlements list. MOMENT is a time such as 2027-01-31T00:00:00Z;
+        without it the grant has no end.
+        """
+    static let operands = ["ID", "ENTITLEMENT"]
+    static let valuedFlags = ["until", "reason", "project"]
+    static let switches = ["json", "dry-run", "end"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let (words, arguments) = (context.arguments.words, context.arguments)
+        let path = try PeopleCommands.path(words[0], context) + "/grants"
+        guard arguments.has("end") else {
+            return try context.show(
+                "POST", path + PeopleCommands.dryRun(context),
+                body: CallText.body([
+                    ("entitlement", words[1]), ("until", arguments["until"]), ("reason", arguments["reason"]),
+                ]))
+        }
+        guard arguments["until"] == nil else { throw .usage("--until and --end do not go together.") }
+        return try context.show(
+            "DELETE", "\(path)/\(PercentCoding.encode(words[1]))\(PeopleCommands.dryRun(context))",
+            body: CallText.body([("reason", arguments["reason"])]))
     }
 }
 
@@ -348,19 +383,84 @@ enum EraseCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try context.show(
-            "DELETE", PeopleCommands.path(context.arguments.words[0]) + PeopleCommands.dryRun(context))
+            "DELETE", PeopleCommands.typedPath(context.arguments.words[0]) + PeopleCommands.dryRun(context))
     }
 }
 
 enum PeopleCommands {
-    static func path(_ id: String) -> String { "/onym/v1/people/\(PercentCoding.encode(id))" }
+    /// The path of the person that a word names in any form.
+    static func path(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
+        typedPath(try name(word, context))
+    }
+
+    /// The path of the person that an id, or an identity with its type, names.
+    static func typedPath(_ id: String) -> String { "/onym/v1/people/\(PercentCoding.encode(id))" }
+
+    /// The name of a person for the server: the word itself if it tells its type, or else the id of the only person that a search
+    /// finds. Throws a list if the search finds several.
+    private static func name(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
+        if isTyped(word) { return word }
+        let answer = try context.control("POST", "/onym/v1/search", body: CallText.body([("q", word)]))
+        let found = try answer.read { root throws(JSONFault) in
+            var found: [FoundPerson] = []
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                guard case "results" = key else { return }
+                try value.forEachElement(at: "results") { result throws(JSONFault) in
+                    if let person = try FoundPerson(result) { found.append(person) }
+                }
+            }
+            return found
+        }
+        // An id comes before an equal value. The server tells what is wrong with an id that it does not know.
+        if let person = found.first(where: { $0.type == "id" }) { return person.id }
+        guard let first = found.first else {
+            if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
+            throw .failed("No person holds the whole value \(word).")
+        }
+        guard found.contains(where: { $0.root != first.root }) else { return first.id }
+        let list = found.map { "  \($0.id)  \($0.type):\(word)  \($0.label)" }.joined(separator: "\n")
+        throw .failed("\(found.count) people hold \(word). Name one by its id, or with the type:\n\(list)")
+    }
+
+    /// Whether the server knows the type of an id by its form.
+    private static func isTyped(_ word: String) -> Bool {
+        if word.hasPrefix("QON_") || word.hasPrefix("owl_anon_") || PersonID(linkingText: word) != nil { return true }
+        return word.firstIndex(of: ":").map { IdentityType(named: String(word[..<$0])) != nil } ?? false
+    }
+
+    /// A person among the results of a search.
+    private struct FoundPerson {
+        var id = ""
+        var root = ""
+        var label = ""
+        var type = ""
+
+        /// Reads a result; nil for a thing that is no person.
+        init?(_ result: JSONValue) throws(JSONFault) {
+            var isPerson = false
+            try result.forEachMember(at: "a result") { key, value throws(JSONFault) in
+                switch key {
+                case "kind": isPerson = try value.string(at: "kind") == "person"
+                case "person": id = value.isNull ? "" : try value.string(at: "person")
+                case "root": root = try value.string(at: "root")
+                case "label": label = value.isNull ? "" : try value.string(at: "label")
+                case "match":
+                    try value.forEachMember(at: "match") { key, value throws(JSONFault) in
+                        if case "type" = key { type = try value.string(at: "type") }
+                    }
+                default: break
+                }
+            }
+            guard isPerson else { return nil }
+        }
+    }
 
     static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }
 
     /// The id of the person that a word names in any form.
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
         if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
-        if let id = try context.control("GET", path(word)).text(of: "id") { return id }
+        if let id = try context.control("GET", try path(word, context)).text(of: "id") { return id }
         throw .failed("The server answered \(word) without an id.")
     }
 }

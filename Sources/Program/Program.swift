@@ -11,7 +11,8 @@ package enum Program {
         (
             "server",
             [
-                InitCommand.self, ServeCommand.self, ConsoleCommand.self, StatusCommand.self, AuditCommand.self,
+                InitCommand.self, ServeCommand.self, DemoCommand.self, ConsoleCommand.self, StatusCommand.self,
+                AuditCommand.self,
                 HealthCommand.self,
                 StatsCommand.self, SettingsCommand.self,
                 DoctorCommand.self, CompactCommand.self, BackupCommand.self, RestoreCommand.self, MigrateCommand.self,
@@ -25,7 +26,8 @@ package enum Program {
                 FindCommand.self, PersonCommand.self, IdentitiesCommand.self, SharedCommand.self, MergesCommand.self,
                 ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
                 SplitCommand.self, SplitsCommand.self, LanesCommand.self,
-                CallCommand.self, UndoCommand.self, AccessCommand.self, TransferCommand.self, EraseCommand.self,
+                CallCommand.self, UndoCommand.self, AccessCommand.self, GrantCommand.self, TransferCommand.self,
+                EraseCommand.self,
             ]
         ),
         (

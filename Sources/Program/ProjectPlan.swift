@@ -142,6 +142,22 @@ extension ProjectPlan.Credentials {
 }
 
 extension ProjectPlan {
+    /// The admin key in a file of first keys; nil without such a file.
+    static func adminKey(in path: String) -> String? {
+        do {
+            return try JSONParser().read(try Files.bytes(path, orElse: path)) { root throws(JSONFault) in
+                var key: String?
+                try root.forEachMember(at: "the keys") { name, value throws(JSONFault) in
+                    if case "admin_key" = name { key = try value.string(at: "admin_key") }
+                }
+                return key
+            }
+        } catch {
+            // As below: a file that is not readable is no fault.
+            return nil
+        }
+    }
+
     /// The keys of clients in a file of first keys, by their dialects; empty without such a file.
     static func clientKeys(in path: String) -> [Dialect: String] {
         let places: [(group: String, member: String, dialect: Dialect)] = [

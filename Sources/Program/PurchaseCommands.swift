@@ -20,7 +20,8 @@ enum PurchasesCheckCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let path = "/onym/v1/purchases/\(PercentCoding.encode(context.arguments.words[0]))/check"
         let answer = try context.control(context.arguments.has("stored") ? "GET" : "POST", path)
-        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+        context.terminal.result(
+            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         let isAnswered = try answer.read { root throws(JSONFault) in
             var isAnswered = true
             try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in

@@ -7,6 +7,7 @@ package import DialectEntitlements
 package import DialectIDSync
 import DialectLinking
 package import DialectNative
+import Docs
 package import Domain
 package import Engine
 package import EventLoop
@@ -116,14 +117,17 @@ package final class RunningServer: Sendable {
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
             consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
-            signer: signer, backups: configuration.backups)
+            signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
         links.publicURL = configuration.publicURL
         links.scheme = configuration.tls == nil ? "http" : "https"
         let console =
-            files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
+            files.map {
+                ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole)
+                    + DocsRoutes.routes(fields: ConsoleRoutes.fields)
+            } ?? []
         let surfaces = [
             IdentifyCalls.surface,
             Native.surface(inspection.sources, more: console + configuration.moreRoutes),
@@ -351,13 +355,15 @@ final class Inspection: Sendable {
     private let firstKeysPath: String?
     private let place: StorePlace
     private let startedAt: Instant
+    private let isForTrying: Bool
 
     init(
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
         since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
         firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false,
-        signer: AnswerSigner, backups: BackupTools
+        signer: AnswerSigner, backups: BackupTools, isForTrying: Bool
     ) {
+        self.isForTrying = isForTrying
         self.backups = backups
         self.signer = signer
         self.stores = stores
@@ -412,7 +418,8 @@ final class Inspection: Sendable {
                     return (figures?.due ?? 0, figures?.oldestDueAt)
                 }),
             status: { [self] in status() },
-            firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console)
+            firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console,
+            isForTrying: isForTrying)
     }
 
     /// Sets the gateway that knows the last uses of keys.

@@ -35,15 +35,13 @@ enum ServeCommand: ProgramCommand {
         let folder = context.dataFolder
         var configuration = try configuration(settings, folder, logger, tls)
         configuration.control = folder.control
-        var credentials: ProjectPlan.Credentials?
         if context.database == nil, !folder.store.exists {
             guard folder.isVacant else {
                 throw .failed(
                     "\(folder.path) has other files, but no store; make a store there with \"onym init\".")
             }
             let made = try InitCommand.make(in: folder, project: "Demo", masterKey: settings["master_key"])
-            try show(made, folder, settings, context.terminal)
-            credentials = made
+            try keep(made, folder, settings, context.terminal)
         }
         let opened = try context.openStore(
             servesMoved: context.arguments.has("force"), acceptsLoss: context.arguments.has("accept-loss"))
@@ -55,8 +53,7 @@ enum ServeCommand: ProgramCommand {
             logger.log(.warning, "Serving a store that was moved.", [("target", .text(move.target))])
         }
         if opened.store.directory.projects.isEmpty, let made = try opened.makeProject("Demo") {
-            try show(made, folder, settings, context.terminal)
-            credentials = made
+            try keep(made, folder, settings, context.terminal)
         }
         if let fault = opened.embedded?.store.headFault {
             logger.log(.warning, "The store does not notice lost calls.", [("reason", .text(fault))])
@@ -83,11 +80,9 @@ enum ServeCommand: ProgramCommand {
         ]
         if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
         logger.log(.info, "Serving.", fields)
-        if let credentials, isForTrying(settings), context.terminal.isRead {
-            showCall(credentials, base, context.terminal)
+        if isForTrying(settings), context.terminal.isRead {
+            welcome(base, store, hasConsole: configuration.hasConsole, context)
         }
-
-        if configuration.hasConsole, isForTrying(settings), context.terminal.isRead { showConsole(store, context) }
 
         let manager = ServiceManager(context.environment)
         manager?.serves(server)
@@ -142,41 +137,52 @@ enum ServeCommand: ProgramCommand {
 
     private static func isForTrying(_ settings: Settings) -> Bool { settings["mode"] == "development" }
 
-    /// Writes the keys of a new project to a file, because the store has only their hashes. In production the program writes
-    /// no key to the log.
-    private static func show(
+    /// Writes the keys of a new project to a file, because the store has only their hashes. No log gets a key.
+    private static func keep(
         _ credentials: ProjectPlan.Credentials, _ folder: DataFolder, _ settings: Settings, _ terminal: Terminal
     ) throws(CommandFault) {
         try folder.keepOlderFirstKeys()
         try Files.writeNew(credentials.json + "\n", to: folder.firstKeysPath)
-        if isForTrying(settings), terminal.isRead { terminal.note("\n\(credentials.text)\n") }
+        // The last lines of the start tell it to a person who tries the server.
+        if isForTrying(settings), terminal.isRead { return }
         terminal.note(
             "The keys of the project \"\(credentials.projectName)\" are in \(folder.firstKeysPath): "
                 + "\"onym keys show --data \(folder.path)\" prints them.")
     }
 
-    /// Shows a first call to a person who uses the server for the first time.
-    private static func showCall(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
-        terminal.note(
+    /// The last lines of a start on a terminal, in development mode: the console, the keys, a first call and the next steps.
+    private static func welcome(
+        _ base: String, _ store: any Store, hasConsole: Bool, _ context: CommandContext
+    ) {
+        let path = context.dataFolder.firstKeysPath
+        let onym = CommandLine.arguments.first ?? "onym"
+        let rest = context.dataFolder.path == "data" ? "" : " --data \(context.dataFolder.path)"
+        let first = store.directory.projects.keys.map(\.rawValue).min()
+        var console = "off"
+        if hasConsole {
+            do throws(CommandFault) {
+                console = try ConsoleCommand.link(context, in: first.map { String($0) })
+            } catch {
+                console = "no link: \(error.message)"
+            }
+        }
+        let key = ProjectPlan.clientKeys(in: path)[.idsync] ?? "KEY"
+        let admin = ProjectPlan.adminKey(in: path) ?? "\(onym) keys create --kind admin\(rest)"
+        let all = Files.exists(path) ? "\(onym) keys show\(rest)" : "\(path) was removed"
+        context.terminal.note(
             """
 
-            Try it:
+            Onym serves \(base); its documentation is at /docs. Ctrl C stops it.
 
-              curl -s \(base)/v1/identify -H 'x-mp-key: \(credentials.idsyncWebKey)' \\
-                -H 'content-type: application/json' \\
-                -d '{"environment":"development","known_identities":{"customerid":"ada"}}'
-
+              Console    \(console)
+              Admin key  \(admin)
+              All keys   \(all)
+              People     \(onym) demo\(rest)   makes 200 people to look at
+              A call     curl -s \(base)/v1/identify -H 'x-mp-key: \(key)' \\
+                           -H 'content-type: application/json' \\
+                           -d '{"environment":"development","known_identities":{"customerid":"ada"}}'
+              Then       \(onym) person ada\(rest)
             """)
-    }
-
-    /// Shows a link to the console of the first project.
-    private static func showConsole(_ store: any Store, _ context: CommandContext) {
-        let first = store.directory.projects.keys.map(\.rawValue).min().map { String($0) }
-        do throws(CommandFault) {
-            context.terminal.note("The console:\n\n  \(try ConsoleCommand.link(context, in: first))\n")
-        } catch {
-            context.terminal.note("The console has no link: \(error.message)")
-        }
     }
 
     /// Waits for SIGTERM or SIGINT. SIGHUP reloads the certificate.

@@ -14,7 +14,8 @@ enum StoresShowCommand: ProgramCommand {
     }
 
     static func show(_ answer: ControlClient.Answer, _ context: CommandContext) throws(CommandFault) -> Int32 {
-        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+        context.terminal.result(
+            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         return 0
     }
 }
@@ -106,7 +107,8 @@ enum StoresStatusCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let answer = try context.control("GET", "/onym/v1/stores/status")
-        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+        context.terminal.result(
+            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         var hasFault = false
         _ = try answer.read { root throws(JSONFault) in
             try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in

@@ -88,7 +88,8 @@ enum StrategyDryRunCommand: ProgramCommand {
                 answer = try session.done("GET", "\(path)/\(status.id)")
             }
         }
-        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
+        context.terminal.result(
+            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
         return isDone ? 0 : 1
     }
 

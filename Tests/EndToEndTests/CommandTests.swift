@@ -125,6 +125,78 @@ struct CommandTests {
         #expect(try store.doctor().code == 0)
     }
 
+    @Test("finds a person by a value without its type, and lists the people if several hold the value")
+    func untyped() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let ada = try #require(try store.identify(#"{"customerid":"ada"}"#, server.client).mpid)
+        let number = try #require(try store.identify(#"{"customerid":"42"}"#, server.client).mpid)
+        #expect(try object(try onym(store, "person", "ada", "--json").output)["id"] as? String == ada)
+        #expect(try object(try onym(store, "person", "42", "--json").output)["id"] as? String == number)
+        #expect(try onym(store, "journal", "ada").code == 0)
+        let nobody = try onym(store, "person", "eve")
+        #expect(nobody.code == 1 && nobody.errors.contains("No person holds the whole value eve"), "\(nobody)")
+        let other = try #require(try store.identify(#"{"other":"ada"}"#, server.client).mpid)
+        let several = try onym(store, "person", "ada")
+        #expect(several.code == 1 && several.errors.contains("  \(ada)  customerid:ada"), "\(several)")
+        #expect(several.errors.contains("  \(other)  other:ada"))
+        #expect(try onym(store, "merge", "customerid:ada", "other:ada").code == 0)
+        #expect(try onym(store, "person", "ada").code == 0, "one person holds the value twice")
+        // What cannot be undone needs the type.
+        #expect(try onym(store, "erase", "ada").code == 1)
+        #expect(server.stop() == 0)
+    }
+
+    @Test("makes demo data and removes them, beside a server in development mode and alone")
+    func demo() throws {
+        let store = try Store()
+        let refused = try onym(store, "demo")
+        #expect(refused.code == 1 && refused.errors.contains("--mode development"), "\(refused)")
+        let made = try onym(store, "demo", "--mode", "development")
+        #expect(made.code == 0 && made.output.contains("people            200"), "\(made)")
+        #expect(made.errors.contains("onym person email:ada.berg@example.com"))
+        let ada = try onym(store, "person", "email:ada.berg@example.com")
+        #expect(ada.code == 0, "\(ada)")
+
+        let pro = try onym(store, "grant", "email:ada.berg@example.com", "demo_pro")
+        #expect(pro.code == 1 && pro.errors.contains("no user of the Entitlements dialect"), "\(pro)")
+        let dry = try onym(store, "grant", "access_identity:demo-1165", "demo_pro", "--dry-run")
+        #expect(dry.code == 0 && dry.output.contains("entitlement demo_pro"), "\(dry)")
+        let words = ["--reason", "asked by mail", "--until", "2099-01-31T00:00:00Z"]
+        let granted = try Shell.result(
+            [ServerProcess.program, "grant", "access_identity:demo-1165", "demo_pro", "--data", store.data] + words)
+        #expect(granted.code == 0, "\(granted)")
+        #expect(try onym(store, "access", "access_identity:demo-1165").output.contains("2099-01-31"))
+        let ended = try onym(store, "grant", "access_identity:demo-1165", "demo_pro", "--end")
+        #expect(ended.code == 0 && !ended.output.contains("then              demo"), "\(ended)")
+
+        let server = try ServerProcess(data: store.data, flags: ["--mode", "development"])
+        #expect(try onym(store, "demo").errors.contains("is here already"))
+        #expect(try onym(store, "demo", "--remove", "--dry-run").output.contains("erased            200"))
+        #expect(try onym(store, "demo", "--remove").code == 0)
+        #expect(try onym(store, "demo", "--json").output.contains(#""people":200"#))
+        #expect(server.stop() == 0)
+        #expect(try store.doctor().code == 0)
+    }
+
+    @Test("ends with 3 where the server or the store cannot be reached or opened")
+    func unreachable() throws {
+        let store = try Store()
+        for command in [["health"], ["console"], ["changes", "--follow"]] {
+            #expect(
+                try Shell.result([ServerProcess.program] + command + ["--data", store.data]).code == 3, "\(command)")
+        }
+        let folder = TemporaryFolder()
+        for command in [
+            ["person", "ada"], ["keys", "list"], ["doctor"], ["stats"], ["export", "--all"], ["backup", "x"],
+        ] {
+            let result = try Shell.result([ServerProcess.program] + command + ["--data", folder.path])
+            #expect(result.code == 3, "\(command): \(result)")
+        }
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: store.data + "/master.key")
+        #expect(try onym(store, "stats").code == 3)
+    }
+
     @Test("finds, explains, merges, undoes, follows and erases")
     func people() throws {
         let store = try Store()
@@ -178,6 +250,6 @@ struct CommandTests {
         #expect(alone.code == 0 && alone.output.contains("running           no"), "\(alone)")
         #expect(try onym(store, "changes", "--count", "2").output.split(separator: "\n").count == 2)
         let follow = try onym(store, "changes", "--follow")
-        #expect(follow.code == 1 && follow.errors.contains("No server serves this store"), "\(follow)")
+        #expect(follow.code == 3 && follow.errors.contains("No server serves this store"), "\(follow)")
     }
 }

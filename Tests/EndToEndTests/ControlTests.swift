@@ -43,7 +43,7 @@ struct ControlTests {
     func console() throws {
         let store = try Store()
         let alone = try onym(store, "console")
-        #expect(alone.code == 1 && alone.errors.contains("No server runs"), "\(alone)")
+        #expect(alone.code == 3 && alone.errors.contains("No server runs"), "\(alone)")
         let server = try ServerProcess(data: store.data)
         let link = try onym(store, "console", "--role", "support", "--name", "Grace", "--session", "2h")
         let code = try #require(link.output.firstMatch(of: /\/console#code=(oc_1_[0-9a-f]{32})\n$/)).1

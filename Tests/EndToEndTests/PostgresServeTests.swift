@@ -42,12 +42,12 @@ struct PostgresServeTests {
         let other = try Shell.result(
             [ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0"] + flags,
             environment: ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)])
-        #expect(other.code == 1 && other.errors.contains("another master key"))
+        #expect(other.code == 3 && other.errors.contains("another master key"))
         let away = try Shell.result([
             ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0", "--store",
             "postgres://secret:word@127.0.0.1:1/x",
         ])
-        #expect(away.code == 1 && away.errors.contains("cannot be reached") && !away.errors.contains("word"))
+        #expect(away.code == 3 && away.errors.contains("cannot be reached") && !away.errors.contains("word"))
         let again = try Shell.result([ServerProcess.program, "init", "--data", store.data, "--json"] + flags)
         #expect(again.code == 1 && again.errors.contains("already"))
     }
@@ -122,7 +122,7 @@ struct PostgresServeTests {
         #expect(server.stop() == 0)
 
         let again = try Shell.result(words)
-        #expect(again.code == 1 && again.errors.contains("already"), "\(again)")
+        #expect(again.code == 3 && again.errors.contains("already"), "\(again)")
         // The old store is only read, unless the operator insists.
         let old = try Shell.result([
             "timeout", "20", ServerProcess.program, "serve", "--data", store.data, "--listen", "127.0.0.1:0",

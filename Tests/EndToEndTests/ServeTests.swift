@@ -10,16 +10,40 @@ struct ServeTests {
         let data = folder.path + "/data"
         let terminal = try PseudoTerminal()
         let server = try ServerProcess(data: data, flags: ["--mode", "development"], terminal: terminal)
-        let welcome = terminal.text(with: "}}'")
+        let welcome = terminal.text(with: "person ada")
         #expect(welcome.contains("onym_admin_"))
+        try lastLines(welcome, server)
         let call = try #require(welcome.firstMatch(of: /curl [^}]*}}'/)).output
         let answer = try Shell.result(["sh", "-c", String(call)])
         #expect(answer.output.contains(#""mpid":""#) && answer.output.contains(#""is_logged_in":true"#), "\(answer)")
         #expect(server.stop() == 0)
 
+        // The second start tells the same, and a start that nobody reads tells no key.
+        let another = try PseudoTerminal()
+        let second = try ServerProcess(data: data, flags: ["--mode", "development"], terminal: another)
+        try lastLines(another.text(with: "person ada"), second)
+        #expect(second.stop() == 0)
         let again = try ServerProcess(data: data, flags: ["--mode", "development"])
         #expect(again.stop() == 0)
-        #expect(!again.errors.contains("onym_admin_"), "keys are shown once")
+        #expect(!again.errors.contains("onym_admin_"))
+
+        // Without the file, the lines say how to get a key.
+        try FileManager.default.removeItem(atPath: data + "/first-keys.json")
+        let third = try PseudoTerminal()
+        let without = try ServerProcess(data: data, flags: ["--mode", "development"], terminal: third)
+        let told = third.text(with: "person ada")
+        #expect(told.contains("keys create --kind admin") && told.contains("x-mp-key: KEY"), "\(told)")
+        #expect(without.stop() == 0)
+    }
+
+    /// The last lines of a start on a terminal: at most twelve, with the console, the keys, a call and the next step.
+    private func lastLines(_ text: String, _ server: ServerProcess) throws {
+        let start = try #require(text.range(of: "\nOnym serves \(server.base)"), "\(text)")
+        let lines = text[start.lowerBound...].split(separator: "\n")
+        #expect(lines.count <= 12, "\(lines)")
+        for part in ["/console#code=oc_", "onym_admin_", "keys show", "curl -s \(server.base)", "demo", "person ada"] {
+            #expect(lines.contains { $0.contains(part) }, "\(part) in \(text)")
+        }
     }
 
     @Test(
@@ -183,7 +207,7 @@ struct ServeTests {
         }
         let sameData = try failure("--data", store.data, "--listen", "127.0.0.1:0")
         #expect(
-            sameData.code == 1 && sameData.errors.contains("is in use by process \(server.process.processIdentifier)"))
+            sameData.code == 3 && sameData.errors.contains("is in use by process \(server.process.processIdentifier)"))
         let other = try Store()
         let samePort = try failure("--data", other.data, "--listen", "127.0.0.1:\(server.port)")
         #expect(samePort.code == 1 && samePort.errors.contains("address already in use"))
@@ -195,7 +219,7 @@ struct ServeTests {
         try Data(String(repeating: "ab", count: 32).utf8).write(to: URL(filePath: notOurs + "/master.key"))
         try Shell.run("chmod", "600", notOurs + "/master.key")
         let foreign = try failure("--data", notOurs, "--listen", "127.0.0.1:0")
-        #expect(foreign.code == 1 && foreign.errors.contains("is not a store of Onym"))
+        #expect(foreign.code == 3 && foreign.errors.contains("is not a store of Onym"))
         #expect(try Data(contentsOf: URL(filePath: notOurs + "/onym.db")) == Data("hello".utf8))
     }
 
@@ -209,7 +233,7 @@ struct ServeTests {
         defer { _ = try? Shell.run("chmod", "-R", "u+w", store.folder.path) }
         let result = try Shell.result(
             nobody + [ServerProcess.program, "serve", "--data", store.data, "--listen", "127.0.0.1:0"])
-        #expect(result.code == 1)
+        #expect(result.code == 3)
         #expect(result.errors.contains("Check its"), "\(result.errors)")
     }
 

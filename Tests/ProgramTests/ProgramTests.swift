@@ -119,15 +119,15 @@ struct ProgramTests {
         let other = ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)]
         for _ in 0..<2 {
             let served = run("serve", "--data", data, "--listen", "127.0.0.1:0", environment: other)
-            #expect(served.code == 1 && served.errors.contains("another master key"), "\(served.errors)")
-            #expect(run("stats", "--data", data, environment: other).code == 1)
+            #expect(served.code == 3 && served.errors.contains("another master key"), "\(served.errors)")
+            #expect(run("stats", "--data", data, environment: other).code == 3)
         }
         #expect(run("stats", "--data", data).code == 0)
         // A store from before the mark was kept keeps that of the first key that it is opened with.
         let file = try Connection(path: data + "/onym.db", mode: .readWrite)
         try file.execute("DELETE FROM settings WHERE name = 'master_key_mark'")
         #expect(run("stats", "--data", data).code == 0)
-        #expect(run("stats", "--data", data, environment: other).code == 1)
+        #expect(run("stats", "--data", data, environment: other).code == 3)
     }
 
     @Test("takes no settings and no master key that it cannot rely on")
@@ -135,7 +135,7 @@ struct ProgramTests {
         #expect(run("init", "--data", data).code == 0)
         try Shell.run("chmod", "644", data + "/master.key")
         let shared = run("serve", "--data", data, "--listen", "127.0.0.1:0")
-        #expect(shared.code == 1 && shared.errors.contains("chmod 600"))
+        #expect(shared.code == 3 && shared.errors.contains("chmod 600"))
         try FileManager.default.createDirectory(atPath: data + "/onym.toml", withIntermediateDirectories: false)
         let settings = run("settings", "--data", data)
         #expect(settings.code == 1 && settings.errors.contains("onym.toml cannot be read"))
@@ -195,7 +195,7 @@ struct ProgramTests {
     @Test("says why the rules were not changed, and whose fault it is")
     func strategyRefused() throws {
         let nowhere = run("strategy", "show", "--data", data)
-        #expect(nowhere.code == 1 && nowhere.errors.contains("Make one with \"onym init\""))
+        #expect(nowhere.code == 3 && nowhere.errors.contains("Make one with \"onym init\""))
         #expect(!FileManager.default.fileExists(atPath: data))
         #expect(run("init", "--data", data).code == 0)
         let file = folder.path + "/strategy.json"

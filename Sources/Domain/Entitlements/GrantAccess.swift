@@ -4,11 +4,14 @@ package struct GrantAccess: Act {
     package let entitlement: String
     /// The end of the grant; nil for a grant without an end.
     package let expiresAt: Instant?
+    /// The reason, in the caller's words.
+    package let reason: String?
 
-    package init(_ entitlement: String, to user: Identity, expiresAt: Instant?) {
+    package init(_ entitlement: String, to user: Identity, expiresAt: Instant?, reason: String? = nil) {
         self.user = user
         self.entitlement = entitlement
         self.expiresAt = expiresAt
+        self.reason = reason
     }
 
     package static var kinds: [ActKind] { [.grantAccess] }
@@ -40,7 +43,8 @@ package struct GrantAccess: Act {
         return Decision(
             .granted(grant),
             outcome: Outcome(
-                kind: .grantAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)]))
+                kind: .grantAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)],
+                note: reason))
     }
 }
 
@@ -48,10 +52,13 @@ package struct GrantAccess: Act {
 package struct RevokeAccess: Act {
     package let user: Identity
     package let entitlement: String
+    /// The reason, in the caller's words.
+    package let reason: String?
 
-    package init(_ entitlement: String, of user: Identity) {
+    package init(_ entitlement: String, of user: Identity, reason: String? = nil) {
         self.user = user
         self.entitlement = entitlement
+        self.reason = reason
     }
 
     package static var kinds: [ActKind] { [.revokeAccess] }
@@ -75,7 +82,8 @@ package struct RevokeAccess: Act {
         return Decision(
             .revoked,
             outcome: Outcome(
-                kind: .revokeAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)]))
+                kind: .revokeAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)],
+                note: reason))
     }
 }
 

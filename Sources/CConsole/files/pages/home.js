@@ -1,9 +1,10 @@
 // Home: the state of the server in short and the last changes, or the first steps while there are no people.
 
-import { get, may, readiness } from "../api.js";
+import { get, may, post, readiness, remove, session } from "../api.js";
+import { change } from "../dialog.js";
 import { receive } from "../feed.js";
-import { counted, h, show } from "../h.js";
-import { empty, filled } from "../list.js";
+import { counted, h, show, tell } from "../h.js";
+import { empty, failure, filled } from "../list.js";
 import { changesTable, recent } from "./changes.js";
 
 const json = "-H 'Content-Type: application/json'";
@@ -17,8 +18,10 @@ const dialects = [
 
 export default async function home(place, { heading, leave, again }) {
   heading("Home");
-  const [stats, ready] = await Promise.all([get("/stats"), readiness()]);
-  if (stats.people === 0) {
+  // Only a server for trying has demo data.
+  const isForTrying = may.administer && session.current.mode === "development";
+  const [stats, ready, demo] = await Promise.all([get("/stats"), readiness(), isForTrying ? get("/demo") : {}]);
+  if (stats.people === 0 || demo.possible) {
     // In development mode, the keys of the first start; otherwise KEY stands for a key.
     const { keys } = may.administer ? await get("/console/snippets") : { keys: {} };
     const call = (name, snippet) => snippet().replace("KEY", keys[name.toLowerCase()] ?? "KEY");
@@ -26,7 +29,7 @@ export default async function home(place, { heading, leave, again }) {
     show(place, h("p", {}, "The server runs, and nobody is known yet. Send a first call: a key is in the answer of ",
       h("code", {}, "onym init"), ", or make one on the page ", h("a", { href: "#/keys" }, "Keys"), "."),
     h("div", { class: "two" }, dialects.map(([name, what, snippet]) => h("section", { class: "box" }, h("h2", {}, name), h("p", { class: "soft" }, what),
-      h("pre", { tabindex: 0, "aria-label": `First call of ${name}` }, call(name, snippet))))), state);
+      h("pre", { tabindex: 0, "aria-label": `First call of ${name}` }, call(name, snippet))))), state, demo.possible && makeDemo(again));
     leave(receive((changes) => {
       if (!changes.some((change) => change.kind === "person.created")) return;
       show(state, "Received: the first person is here. ");
@@ -42,9 +45,35 @@ export default async function home(place, { heading, leave, again }) {
     tile("People", [number(stats.people, "person", "people"), stats.identities === undefined ? null : counted(stats.identities, "identity", "identities")], "#/people"),
     tile("Merges", [number(stats.merges, "merge")], "#/changes?kinds=person.merged,merge.undone"),
     tile("Apps and keys", [h("strong", {}, counted(stats.apps, "app")), counted(stats.keys, "key")], "#/keys")),
+  demo.made && h("p", { class: "row" }, "These people are demo data. ", h("button", { type: "button", onclick: () => removeDemo(again) }, "Remove demo data…")),
   h("h2", {}, "Last changes"),
   filled(6, async (signal) => {
     const changes = (await recent(signal)).slice(0, 15);
     return changes.length ? changesTable("Last changes", changes) : empty("Nothing changed lately.");
   }));
+}
+
+// Demo data: people who do not exist, for a first look.
+function makeDemo(again) {
+  const trouble = h("div");
+  const button = h("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    try {
+      const made = await post("/demo");
+      tell(`Made ${counted(made.people, "person", "people")}.`);
+      again();
+    } catch (fault) { button.disabled = false; show(trouble, failure(fault)); }
+  } }, "Make demo data");
+  return h("section", {}, h("h2", {}, "Only looking?"), h("p", {}, "200 people who do not exist, of all dialects: with devices, purchases, and a wrong merge to find. You can remove them again."), button, trouble);
+}
+
+function removeDemo(again) {
+  change({
+    title: "Remove demo data", verb: "Remove", takesReason: false,
+    dry: (_, signal) => remove("/demo", { query: { dry_run: true }, signal }),
+    columns: (result) => ({ now: `${counted(result.erased, "person", "people")} of the demo data.`,
+      then: result.left.length ? `These people are erased. ${counted(result.left.length, "person", "people")} stay, because a merge joined them with other people.` : "These people are erased. The demo data can be made again." }),
+    run: (_, reason, idempotencyKey) => remove("/demo", { idempotencyKey }),
+    done: (result) => { tell(`Removed ${counted(result.erased, "person", "people")}.`); again(); },
+  });
 }

@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 class Server:
     """The built program over a new store in a folder that goes away."""
 
-    def __init__(self, program):
+    def __init__(self, program, mode="production"):
         self.program = program
         self.folder = tempfile.mkdtemp(prefix="onym-console-")
         made = subprocess.run([program, "init", "--data", self.folder + "/data", "--json"], check=True, capture_output=True, text=True)
@@ -26,7 +26,7 @@ class Server:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.log = open(self.folder + "/log", "w")
         self.process = subprocess.Popen(
-            [program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1"], stdout=self.log, stderr=self.log)
+            [program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", mode], stdout=self.log, stderr=self.log)
         for _ in range(200):
             try:
                 if self.call("GET", "/readyz")[0] == 200:

@@ -30,6 +30,12 @@ def story(run):
     return run
 
 
+def for_trying(run):
+    """The server of the story runs in development mode."""
+    run.mode = "development"
+    return run
+
+
 class Scene:
     def __init__(self, browser, server, files, pictures):
         self.browser, self.server, self.files, self.pictures = browser, server, pathlib.Path(files), pathlib.Path(pictures)
@@ -148,6 +154,30 @@ def the_first_call_is_received(scene):
     tab.page.get_by_text("Received: the first person is here.").wait_for()
     tab.page.get_by_role("button", name="Show it").click()
     expect(tab.page.get_by_role("heading", name="Last changes")).to_be_visible()
+
+
+@story
+@for_trying
+def demo_data_is_made_and_removed(scene):
+    tab = scene.tab().sign_in()
+    tab.settle()
+    check_page(tab, "first steps with demo data")
+    check_widths(tab, "first steps with demo data")
+    tab.page.get_by_role("button", name="Make demo data").click()
+    tab.page.get_by_role("button", name="Remove demo data…").wait_for(timeout=30000)
+    assert scene.server.admin("GET", "/onym/v1/stats")[1]["people"] == 200
+    check_page(tab, "home with demo data")
+    check_widths(tab, "home with demo data")
+    tab.picture(scene.pictures, "demo")
+    tab.page.get_by_role("button", name="Remove demo data…").focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_role("dialog")).to_contain_text("200 people of the demo data.")
+    check_page(tab, "removal of demo data")
+    confirm(tab, "Remove")
+    tab.page.get_by_role("button", name="Make demo data").wait_for(timeout=30000)
+    assert scene.server.admin("GET", "/onym/v1/demo")[1] == {"made": False, "possible": True}
+    tab.page.get_by_role("button", name="Make demo data").click()
+    tab.page.get_by_role("button", name="Remove demo data…").wait_for(timeout=30000)
 
 
 @story
@@ -740,7 +770,7 @@ def main():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             begun = time.monotonic()
-            server = Server(program)
+            server = Server(program, getattr(STORIES[name], "mode", "production"))
             scene = Scene(browser, server, files, pictures)
             fault = None
             try:
