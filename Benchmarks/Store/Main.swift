@@ -17,9 +17,10 @@ enum BenchStore {
 
     static func main() throws {
         guard let place = CommandLine.arguments.dropFirst().first else {
-            print("usage: bench-store <folder that does not exist yet, or postgres://…>")
+            print("usage: bench-store <folder that does not exist yet, or postgres://…> [rules]")
             exit(2)
         }
+        if CommandLine.arguments.contains("rules") { return try RuleCosts(in: place).run() }
         if place.hasPrefix("postgres") { return try measureDatabase(place) }
         try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
         let file = StoreFile(folder: place)

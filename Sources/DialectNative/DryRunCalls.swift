@@ -167,8 +167,26 @@ enum DryRunCalls {
             [
                 "before_log": unknown.beforeLog, "gap_seconds": unknown.gapSeconds,
                 "blocked_values": unknown.blockedValues,
-                "hash_only": unknown.hashOnly, "unreadable": unknown.unreadable,
+                "hash_only": unknown.hashOnly, "unreadable": unknown.unreadable, "unordered": unknown.unordered,
+                "repeats": unknown.repeats,
             ], &json)
+        write("erased", ["people": difference.erasedPeople, "calls": difference.erasedCalls], &json)
+        let rules = difference.rules
+        for (name, counts) in [
+            ("merged_by_rule", rules.merged), ("kept_apart", rules.keptApart), ("refused", rules.refused),
+        ] as [(StaticString, [String: Int])] {
+            json.key(name)
+            json.object { json in
+                for (rule, count) in counts.sorted(by: { $0.key < $1.key }) {
+                    json.key(rule)
+                    json.integer(count)
+                }
+            }
+        }
+        json.key("stand_ins")
+        json.integer(rules.standIns)
+        json.key("neutral")
+        json.integer(rules.neutral)
         write(difference.installs, &json)
         write(difference.access, &json)
         write("proofs", ["unknown": difference.unproven], &json)
@@ -199,7 +217,35 @@ enum DryRunCalls {
             json.people(difference.samplesAccess)
             writeSamples(difference.installs, &json)
             writeSamples(difference.access, &json)
+            let rules = difference.rules
+            for (name, samples) in [
+                ("merged_by_rule", rules.samplesMerged), ("kept_apart", rules.samplesKeptApart),
+                ("refused", rules.samplesRefused), ("stand_ins", rules.samplesStandIns),
+                ("neutral", rules.samplesNeutral),
+            ] as [(StaticString, [Difference.Ruled])] {
+                json.key(name)
+                json.array { json in for sample in samples { json.object { write(sample, &$0) } } }
+            }
         }
+    }
+
+    private static func write(_ sample: Difference.Ruled, _ json: inout JSONWriter) {
+        json.key("call")
+        json.decimalString(sample.answered?.call.rawValue)
+        json.key("kind")
+        json.string("\(sample.kind.name)")
+        json.key("at")
+        json.moment(sample.at)
+        json.key("request_id")
+        if let answered = sample.answered { json.string(answered.requestID) } else { json.null() }
+        json.key("rule")
+        json.string(sample.rule)
+        json.key("explain")
+        guard let explanation = sample.explanation else {
+            json.null()
+            return
+        }
+        json.object { IdentifyCalls.write(explanation, namesPeople: true, &$0) }
     }
 
     private static func write(_ installs: Difference.Installs, _ json: inout JSONWriter) {
@@ -334,6 +380,13 @@ enum DryRunCalls {
         .array(.object(names.map { .init($0, .anyOf([.string(), .null]), required: true) }))
     }
 
+    private static let ruled = Schema.array(
+        .object([
+            .init("call", .anyOf([.string(), .null]), required: true), .init("kind", .string(), required: true),
+            .init("at", .string(), required: true), .init("request_id", .anyOf([.string(), .null]), required: true),
+            .init("rule", .string(), required: true), .init("explain", .anyOf([.object([]), .null]), required: true),
+        ]))
+
     private static let schema = Schema.object([
         .init("id", .string(), required: true),
         .init("state", .string(oneOf: ["running", "done", "stopped", "failed"]), required: true),
@@ -371,8 +424,14 @@ enum DryRunCalls {
                 .init("proofs", counts("unknown"), required: true),
                 .init("exact", .boolean(), required: true),
                 .init(
-                    "unknown", counts("before_log", "gap_seconds", "blocked_values", "hash_only", "unreadable"),
-                    required: true),
+                    "unknown",
+                    counts(
+                        "before_log", "gap_seconds", "blocked_values", "hash_only", "unreadable", "unordered",
+                        "repeats"), required: true),
+                .init("erased", counts("people", "calls"), required: true),
+                .init("merged_by_rule", .object([]), required: true),
+                .init("kept_apart", .object([]), required: true), .init("refused", .object([]), required: true),
+                .init("stand_ins", count, required: true), .init("neutral", count, required: true),
                 .init(
                     "samples",
                     .object([
@@ -413,6 +472,9 @@ enum DryRunCalls {
                         .init(
                             "access_calls",
                             texts("call", "kind", "at", "request_id", "person", "now", "then"), required: true),
+                        .init("merged_by_rule", ruled, required: true), .init("kept_apart", ruled, required: true),
+                        .init("refused", ruled, required: true), .init("stand_ins", ruled, required: true),
+                        .init("neutral", ruled, required: true),
                     ]), required: true),
             ])),
     ])

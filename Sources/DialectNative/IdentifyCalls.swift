@@ -292,7 +292,7 @@ package enum IdentifyCalls {
     }
 
     /// Writes the steps of a decision. A key of an app does not get the ids of other people.
-    private static func write(_ explanation: Explanation, namesPeople: Bool, _ json: inout JSONWriter) {
+    static func write(_ explanation: Explanation, namesPeople: Bool, _ json: inout JSONWriter) {
         json.key("ground")
         json.string(explanation.ground.name)
         json.key("rounds")

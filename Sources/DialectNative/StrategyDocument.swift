@@ -44,14 +44,16 @@ enum StrategyDocument {
                 var limits: [IdentityType: Int] = [:]
                 try value.forEachMember(at: "limits") { key, value throws(JSONFault) in
                     if case "@device" = key {
-                        let count = try limit(value, at: "limits.@device")
-                        for type in IdentityType.idsync where type.isDevice { limits[type] = limits[type] ?? count }
+                        let (count, window) = try limit(value, at: "limits.@device")
+                        for type in IdentityType.idsync where type.isDevice && limits[type] == nil {
+                            (limits[type], edit.windows[type]) = (count, window)
+                        }
                         return
                     }
                     guard let type = key.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
                         throw JSONFault(.wrong("is not an identity type"), at: "limits.\(key.shown)")
                     }
-                    limits[type] = try limit(value, at: "limits.\(type.name)")
+                    (limits[type], edit.windows[type]) = try limit(value, at: "limits.\(type.name)")
                 }
                 edit.limits = limits
             case "on_limit": edit.onLimit = try name(value, at: "on_limit", onLimit)
@@ -100,6 +102,8 @@ enum StrategyDocument {
             case "contested_device": edit.contestedDevice = try name(value, at: "contested_device", contestedDevice)
             case "on_existing_user": edit.onExistingUser = try name(value, at: "on_existing_user", onExistingUser)
             case "same_user_id": edit.joinsSameUserIDs = try value.bool(at: "same_user_id")
+            case "strategy_dry_run_days":
+                edit.dryRunDays = try number(value, at: "strategy_dry_run_days", Guards.dryRunDaysRange)
             case "signed_identities":
                 edit.signing = try signing(value, at: "signed_identities")
             case "blocked_values": edit.blockedValues = try blockedValues(value, at: "blocked_values")
@@ -171,7 +175,16 @@ enum StrategyDocument {
             json.object { json in
                 for (type, limit) in strategy.guards.limits.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
                     json.key(type.name)
-                    json.integer(limit)
+                    guard let window = strategy.guards.windows[type] else {
+                        json.integer(limit)
+                        continue
+                    }
+                    json.object { json in
+                        json.key("count")
+                        json.integer(limit)
+                        json.key("per")
+                        json.string(name(of: window, in: windows))
+                    }
                 }
             }
             json.key("on_limit")
@@ -195,6 +208,8 @@ enum StrategyDocument {
             write(strategy.rules, &json)
             json.key("same_user_id")
             json.bool(strategy.guards.joinsSameUserIDs)
+            json.key("strategy_dry_run_days")
+            json.integer(strategy.guards.dryRunDays)
             json.key("signed_identities")
             json.object { json in
                 for dialect in signedDialects {
@@ -295,6 +310,9 @@ enum StrategyDocument {
     private static let onLimit: [(String, Guards.OnLimit)] = [
         ("demote", .demote), ("separate", .separate), ("refuse", .refuse), ("leave", .leave),
     ]
+    private static let windows: [(name: String, value: LimitWindow)] = [
+        ("week", .week), ("month", .month), ("year", .year),
+    ]
     private static let onLogout: [(String, Strategy.OnLogout)] = [
         ("create", .create), ("return", .return), ("resolve", .resolve),
     ]
@@ -347,19 +365,21 @@ enum StrategyDocument {
         return number
     }
 
-    /// Reads the limit of one type: a number, or an object with a count.
-    private static func limit(_ json: JSONValue, at path: String) throws(JSONFault) -> Int {
-        guard case .object = json.kind else { return try number(json, at: path, 1...1000) }
+    /// Reads the limit of one type: a number, or an object with a count and maybe a window.
+    private static func limit(_ json: JSONValue, at path: String) throws(JSONFault) -> (Int, LimitWindow?) {
+        guard case .object = json.kind else { return (try number(json, at: path, 1...1000), nil) }
         var count: Int?
+        var window: LimitWindow?
         try json.forEachMember(at: path) { key, value throws(JSONFault) in
             switch key {
             case "count": count = try number(value, at: "\(path).count", 1...1000)
-            case "per": _ = try name(value, at: "\(path).per", [("ever", true)])
+            case "per":
+                window = try name(value, at: "\(path).per", [("ever", nil)] + windows.map { ($0.name, $0.value) })
             default: throw JSONFault(.wrong("is not a field of a limit"), at: "\(path).\(key.shown)")
             }
         }
         guard let count else { throw JSONFault(.wrong("is required"), at: "\(path).count") }
-        return count
+        return (count, window)
     }
 
     /// - Parameters:
@@ -513,6 +533,10 @@ enum StrategyDocument {
                                 "identities",
                                 .anyOf([.integer("The number of identities that all members may hold."), .null])),
                         ], others: false)
+                ),
+                (
+                    "strategy_dry_run_days",
+                    .integer("The days for which the server keeps calls that changed nothing, for dry runs.")
                 ),
                 ("same_user_id", .boolean("Whether equal user ids in several dialects belong to one human.")),
                 (

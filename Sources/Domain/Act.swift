@@ -46,24 +46,24 @@ extension Act {
     package func decide(
         _ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts
     ) throws(Refusal) -> Decision<Reply> {
-        try decide(stamp, in: project, index).boxed
+        try decide(stamp, in: project, index).boxed.notingLinks(stamp, in: project, index)
     }
 
     package func decide(
         _ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts
     ) throws(Refusal) -> Decision<Reply> {
-        try decide(stamp, in: project, loaded).boxed
+        try decide(stamp, in: project, loaded).boxed.notingLinks(stamp, in: project, loaded)
     }
 
     package func decide(_ stamp: Stamp, in project: ProjectID, facts: Facts) throws(Refusal) -> Decision<Reply> {
-        try decide(stamp, in: project, facts).boxed
+        try decide(stamp, in: project, facts).boxed.notingLinks(stamp, in: project, facts)
     }
 
     /// Decides over any facts, and puts the answer into a box.
     func decideBoxed<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Reply> {
-        try decide(stamp, in: project, view).boxed
+        try decide(stamp, in: project, view).boxed.notingLinks(stamp, in: project, view)
     }
 }
 

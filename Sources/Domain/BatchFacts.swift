@@ -27,6 +27,17 @@ extension DecidingBatchFacts {
         KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)
     }
 
+    package func holders(of identities: [Identity], limit: Int) -> [PersonID] {
+        var holders: [PersonID] = []
+        for identity in identities {
+            view.forEachHolder(of: identity.key) { person in
+                let id = view.id(of: person)
+                if holders.count < limit, !holders.contains(id) { holders.append(id) }
+            }
+        }
+        return holders.sorted()
+    }
+
     package func merges(
         _ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID
     ) -> (changes: [Change], full: Full?) {

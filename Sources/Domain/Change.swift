@@ -139,7 +139,13 @@ package final class JournalEntry: Sendable {
         replay = isAbout ? nil : entry.replay
         kind = entry.kind
         person = entry.person
-        inputs = isAbout ? [] : entry.inputs.filter { !values.contains($0.identity.key) }
+        inputs =
+            isAbout
+            ? []
+            : entry.inputs.map { input in
+                values.contains(input.identity.key) && input.fate != .blocked
+                    ? Input(input.identity.withoutValue, input.fate) : input
+            }
         reply = entry.reply
         changes = entry.changes.map { change in
             guard case .linked(let person, let identity) = change, people.contains(person) else { return change }

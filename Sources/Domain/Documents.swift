@@ -134,6 +134,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case standIn = 91
     /// The people from whom undone merges keep a person apart.
     case partedFrom = 92
+    /// The moments at which a person got the values of types with a window (Rules/LimitWindow.swift).
+    case linkTimes = 116
     /// The traits that calls of `POST /onym/v1/identify` gave a person, and their fold over a large group.
     case traits = 93
     case groupTraits = 94
@@ -185,7 +187,7 @@ extension DocumentKind {
         case .attributes, .aliasesOfPerson, .appUser, .properties, .groupFolds, .groupAttributes, .groupProperties,
             .groupAccessProperties, .groupResponses, .groupAttachmentUse, .groupAppUser, .groupLinkedMembers,
             .attachmentUse, .attachmentList, .accessUser, .accessProperties, .linkedUser, .partedFrom,
-            .importedPerson, .traits, .groupTraits, .restoredLinks, .splitLanes:
+            .importedPerson, .traits, .groupTraits, .restoredLinks, .splitLanes, .linkTimes:
             true
         case .alias, .tombstone, .parted, .questionnaires, .questionnaire, .response, .feedback, .issueTitle, .issue,
             .errorSession, .definitions, .attachment, .attachmentUseOfProject, .content, .awaitedEvent,

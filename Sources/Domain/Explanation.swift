@@ -152,6 +152,19 @@ extension Explanation: ResolutionObserver {
 
     mutating func decides(_ ground: Ground) { self.ground = ground }
 
+    /// The same explanation with other people. People that become nil are left out.
+    func replacing(_ other: (PersonID) -> PersonID?) -> Explanation {
+        var replaced = self
+        for index in replaced.steps.indices {
+            replaced.steps[index].candidates = steps[index].candidates.compactMap(other)
+            replaced.steps[index].excluded = steps[index].excluded.compactMap { exclusion in
+                other(exclusion.person).map { Exclusion(person: $0, rule: exclusion.rule) }
+            }
+        }
+        replaced.keptApart = keptApart.map { KeptApart(rule: $0.rule, root: other($0.root) ?? PersonID(rawValue: 0)) }
+        return replaced
+    }
+
     /// The same explanation, in an order that does not depend on the store.
     var sorted: Explanation {
         var sorted = self

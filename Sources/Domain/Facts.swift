@@ -27,7 +27,7 @@ package struct Facts: Sendable {
     /// The merges in force, in the order in which the calls made them.
     package private(set) var merges: [Merge] = []
     /// All erased people. Partial facts have them too, because documents can name them.
-    private var erased: Set<PersonID> = []
+    package private(set) var erased: Set<PersonID> = []
     private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
     /// The newest row with each recognition hash. It can be among the removed rows.

@@ -24,6 +24,10 @@ package struct Guards: Equatable, Sendable {
     /// The number of values of a type that the people of one group may hold, for types with a limit.
     package var limits: [IdentityType: Int] = [:]
     package var onLimit = OnLimit.demote
+    /// The types whose limit counts only the values of a last time. A limit without a window counts all values.
+    package var windows: [IdentityType: LimitWindow] = [:]
+    /// The days for which the call log keeps calls for dry runs.
+    package var dryRunDays = Guards.dryRunDays
     /// The number of people that may hold one device identity. At this number the device is shared, and no search finds
     /// people by the device.
     package var sharedDevicePeople = Strategy.holdersPerValue
@@ -35,6 +39,9 @@ package struct Guards: Equatable, Sendable {
     package var signing: [Dialect: Signing] = [:]
 
     package init() {}
+
+    package static let dryRunDays = 30
+    package static let dryRunDaysRange = 0...400
 
     /// The number of people that may hold a value of a type.
     package func holders(of type: IdentityType) -> Int { type.isDevice ? sharedDevicePeople : Strategy.holdersPerValue }
@@ -58,14 +65,32 @@ package struct Guards: Equatable, Sendable {
 extension DecisionFacts {
     /// Whether a further value of a type would be one too many for the group of a person.
     ///
-    /// - Parameter own: the values of the type that the person holds at this step of a call.
-    func isAtLimit(of identity: Identity, _ person: PersonID, holding own: [IdentityKey], _ strategy: Strategy) -> Bool
-    {
+    /// - Parameters:
+    ///   - own: the values of the type that the person holds at this step of a call.
+    ///   - now: the moment of the call.
+    func isAtLimit(
+        of identity: Identity, _ person: PersonID, holding own: [IdentityKey], _ strategy: Strategy,
+        in project: ProjectID, at now: Instant
+    ) -> Bool {
         guard let limit = strategy.guards.limits[identity.type] else { return false }
         let group = group(of: person)
-        if group.count == 1 { return own.count >= limit }
         let atMost = totals(of: group).identities[identity.type, default: 0] + own.count
-        if atMost < limit { return false }
+        if group.count == 1 ? own.count < limit : atMost < limit { return false }
+        if strategy.guards.windows[identity.type] != nil {
+            // Only the writer has the times of links, and it decides each change again.
+            guard hasDocuments else { return false }
+            var counted = counted(identity.type, of: group, strategy, in: project, at: now)
+            // The call may have removed values of the person before this step.
+            if let place = self.person(person) {
+                forEachIdentity(of: place) { type, key in
+                    if type == identity.type, !own.contains(key) { counted.remove(key) }
+                    return true
+                }
+            }
+            let added = own.filter { key in self.person(person).map { !holds($0, key) } ?? true }
+            return !counted.contains(identity.key) && counted.union(added).count >= limit
+        }
+        if group.count == 1 { return true }
         var values = Set(own)
         for member in group.members where member != person {
             guard let place = self.person(member) else { continue }

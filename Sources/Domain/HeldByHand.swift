@@ -44,7 +44,9 @@ extension AttachIdentity {
             if type == identity.type { own.append(key) }
             return true
         }
-        if view.isAtLimit(of: identity, person, holding: own, strategy) { throw .tooManyIdentities }
+        if view.isAtLimit(of: identity, person, holding: own, strategy, in: project, at: stamp.at) {
+            throw .tooManyIdentities
+        }
         var room = Room(of: place, strategy.guards.bounds, view)
         guard room.take(identity.type) else { throw .full(.person, about: person) }
         return Decision(

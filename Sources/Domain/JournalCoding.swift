@@ -23,7 +23,8 @@ package enum JournalCoding {
         return packer.bytes
     }
 
-    /// Packs the inputs of a row without the values that an erasure removes; nil if the row has no such values.
+    /// Packs the inputs of a row without the values that an erasure removes; nil if the row has no such values. The inputs stay with
+    /// an empty value, so that a dry run knows that it does not know them.
     package static func dropping(_ bytes: [UInt8], where goes: (UInt8, String) -> Bool) -> [UInt8]? {
         var unpacker = Unpacker(bytes)
         var packer = Packer()
@@ -40,7 +41,10 @@ package enum JournalCoding {
             let isBlocked = first >> 1 == JournalEntry.Input.Fate.blocked.rawValue
             guard let value = isBlocked ? "" : unpacker.text() else { return nil }
             if !isBlocked, goes(type, value) {
-                hasDropped = true
+                hasDropped = hasDropped || !value.isEmpty
+                packer.add(first)
+                packer.add(type)
+                packer.add("")
                 continue
             }
             packer.add(first)
@@ -89,6 +93,6 @@ package enum JournalCoding {
 
     /// Whether the inputs of a row contain a value themselves.
     package static func hasValues(_ bytes: [UInt8]) -> Bool {
-        unpack(bytes) { _ in nil }?.contains { $0.value != nil } ?? false
+        unpack(bytes) { _ in nil }?.contains { $0.value?.isEmpty == false } ?? false
     }
 }

@@ -80,7 +80,8 @@ extension Modify {
     ) throws(Refusal) -> Decision<Modified> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         let strategy = view.strategy(of: project)
-        var modifying = Modifying(person: person, Room(of: place, strategy.guards.bounds, view))
+        var modifying = Modifying(
+            person: person, in: project, at: stamp.at, Room(of: place, strategy.guards.bounds, view))
         view.forEachIdentity(of: place) { type, key in
             modifying.held[key] = type
             return true
@@ -119,6 +120,8 @@ extension Modify {
 /// The changes of one call, while the decision collects them.
 private struct Modifying<V: DecisionFacts> {
     let person: PersonID
+    private let project: ProjectID
+    private let now: Instant
     private var room: Room<V>
     /// The identities that the person holds at this step.
     var held: [IdentityKey: IdentityType] = [:]
@@ -128,8 +131,9 @@ private struct Modifying<V: DecisionFacts> {
     private(set) var inputs: [JournalEntry.Input] = []
     private(set) var touched: [Modified.Touch] = []
 
-    init(person: PersonID, _ room: Room<V>) {
+    init(person: PersonID, in project: ProjectID, at now: Instant, _ room: Room<V>) {
         self.person = person
+        (self.project, self.now) = (project, now)
         self.room = room
     }
 
@@ -168,7 +172,7 @@ private struct Modifying<V: DecisionFacts> {
             inputs.append(JournalEntry.Input(identity, .matched))
         } else {
             let own = held.filter { $0.value == identity.type }.map(\.key)
-            if view.isAtLimit(of: identity, person, holding: own, strategy) {
+            if view.isAtLimit(of: identity, person, holding: own, strategy, in: project, at: now) {
                 throw .limitReached(IdentityTypeSet([identity.type]))
             }
             guard room.take(identity.type) else { throw .full(.person, about: person) }

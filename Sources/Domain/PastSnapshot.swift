@@ -284,6 +284,10 @@ package final class PastSnapshot: Snapshot {
         try base.calls(readingGroupsOf: people, after: sequence, limit: limit).filter { $0.call <= end }
     }
 
+    package func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        try base.erasedPeople(in: project)
+    }
+
     package func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try base.logNotes(in: project) }
 
     package func logged(

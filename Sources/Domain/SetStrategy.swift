@@ -21,6 +21,9 @@ package struct StrategyEdit: Equatable, Sendable {
     package var restoreJoinsAnonymous: Bool?
     package var activation: ActivationPolicy?
     package var limits: [IdentityType: Int]?
+    /// The windows of the limits. Limits that an edit names without windows have none.
+    package var windows: [IdentityType: LimitWindow] = [:]
+    package var dryRunDays: Int?
     package var onLimit: Guards.OnLimit?
     package var sharedDevicePeople: Int?
     package var joinsSameUserIDs: Bool?
@@ -118,12 +121,14 @@ extension StrategyEdit {
         let former = preset?.setsActivation ?? false ? base : current
         if isVendors {
             guards.limits = base.guards.limits
+            guards.windows = base.guards.windows
             guards.onLimit = base.guards.onLimit
             guards.sharedDevicePeople = base.guards.sharedDevicePeople
             guards.bounds.membersPerGroup = base.guards.bounds.membersPerGroup
             guards.bounds.identitiesPerGroup = base.guards.bounds.identitiesPerGroup
         }
-        if let limits { guards.limits = limits }
+        if let limits { (guards.limits, guards.windows) = (limits, windows.filter { limits[$0.key] != nil }) }
+        if let dryRunDays { guards.dryRunDays = dryRunDays }
         if let onLimit { guards.onLimit = onLimit }
         if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
         if let identitiesPerPerson { guards.bounds.identitiesPerPerson = identitiesPerPerson }
@@ -180,7 +185,9 @@ extension Strategy {
         if rules.mergeOnMatch == .any, !rules.mergesKnownIntoKnown {
             // Only a limit of one value keeps two users apart, and `leave` merges nobody over a limit.
             let types = login.isEmpty ? [.customerID] : login.types
-            if let type = types.first(where: { guards.limits[$0] != 1 }) { return .knownIntoKnownUnlimited(type) }
+            if let type = types.first(where: { guards.limits[$0] != 1 || guards.windows[$0] != nil }) {
+                return .knownIntoKnownUnlimited(type)
+            }
         }
         return nil
     }
@@ -245,7 +252,7 @@ extension StrategyFault {
         case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
         case .mergeNeedsGroup: "merge_on_match merges groups, so decide_on must be group."
         case .knownIntoKnownUnlimited(let type):
-            "merge_on_match any needs a limit of 1 for \(type.name), or known_into_known true."
+            "merge_on_match any needs a limit of 1 (per ever) for \(type.name), or known_into_known true."
         }
     }
 }

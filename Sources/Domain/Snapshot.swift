@@ -105,6 +105,9 @@ package protocol Snapshot {
         readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall]
 
+    /// All erased people of a project.
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID>
+
     /// The notes of the call log of a project about calls that the log does not have.
     func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment]
 

@@ -62,6 +62,9 @@ package protocol Store: AnyObject, Sendable {
     /// of the last call.
     func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault)
 
+    /// Replaces the content of segments of the call log. A segment that the log no longer has is left out.
+    func replace(_ segments: [LogSegment.Stored]) throws(StoreFault)
+
     /// Removes old rows, the oldest first and up to the limit. Returns what remains; nil if no such rows remain. The last row of
     /// the store stays.
     func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows?
@@ -91,6 +94,9 @@ package protocol Store: AnyObject, Sendable {
     /// Whether this process leads the store. Several processes may share a store, and some work is for the leader only.
     var leads: Bool { get }
 
+    /// Whether several processes may write to the store.
+    var isShared: Bool { get }
+
     /// Sets a function that gets the nanoseconds for which readers waited each time. The server calls this once, before all
     /// calls.
     func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void)
@@ -101,6 +107,7 @@ extension Store {
     package var trouble: StoreFault? { nil }
     /// The only process of a store leads the store.
     package var leads: Bool { true }
+    package var isShared: Bool { false }
     /// In this store no reader waits, so it reports no times.
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
 
@@ -146,6 +153,9 @@ package protocol BatchFacts: AnyObject {
 
     /// Notes that a decision found a person.
     func see(_ person: PersonID, at moment: SeenAt)
+
+    /// The people that hold some identities, at most as many as a limit.
+    func holders(of identities: [Identity], limit: Int) -> [PersonID]
 }
 
 /// The result of a peek.

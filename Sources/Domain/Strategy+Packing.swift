@@ -16,7 +16,8 @@ extension Strategy {
         guards.pack(into: &packer)
         if let activation { packer.add(activation) }
         let hasRules =
-            rules != MatchRules() || restore.joinsAnonymous || blockedValues.matchers.contains { $0.plain == nil }
+            rules != MatchRules() || restore.joinsAnonymous || guards.hasTail
+            || blockedValues.matchers.contains { $0.plain == nil }
         let hasOnLimit = guards.onLimit != .demote || hasRules
         if guards.bounds != Bounds() || hasOnLimit {
             if activation == nil { packer.add(Strategy.noActivation) }
@@ -27,7 +28,8 @@ extension Strategy {
             rules.pack(into: &packer)
             blockedValues.packOthers(into: &packer)
         }
-        if restore.joinsAnonymous { packer.add(1 as UInt8) }
+        if restore.joinsAnonymous || guards.hasTail { packer.add(restore.joinsAnonymous ? 1 : 0 as UInt8) }
+        if guards.hasTail { guards.packTail(into: &packer) }
     }
 
     /// Reads the bytes of ``pack(into:)``; nil if the bytes are invalid.
@@ -74,9 +76,11 @@ extension Strategy {
             matchers += others
         }
         if !unpacker.isAtEnd {
-            guard unpacker.byte() == 1 else { return nil }
-            restore.joinsAnonymous = true
+            // Later fields follow a 0.
+            guard let joins = unpacker.flag(), joins || !unpacker.isAtEnd else { return nil }
+            restore.joinsAnonymous = joins
         }
+        if !unpacker.isAtEnd, !guards.readTail(&unpacker) { return nil }
         self.init(
             preset, hierarchy: hierarchy, unique: IdentityTypeSet(unique), login: IdentityTypeSet(login),
             immutable: IdentityTypeSet(immutable), onNewKnown: onNewKnown, onLogout: onLogout,
@@ -104,6 +108,33 @@ extension Strategy {
         var unpacker = Unpacker(packed)
         self.init(unpacking: &unpacker)
         guard unpacker.isAtEnd else { return nil }
+    }
+}
+
+extension Guards {
+    /// Whether a setting of a later version differs from its first value.
+    fileprivate var hasTail: Bool { !windows.isEmpty || dryRunDays != Guards.dryRunDays }
+
+    fileprivate func packTail(into packer: inout Packer) {
+        packer.add(UInt64(dryRunDays))
+        packer.add(UInt64(windows.count))
+        for (type, window) in windows.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            packer.add(type.rawValue)
+            packer.add(window.rawValue)
+        }
+    }
+
+    /// Reads the bytes of ``packTail(into:)``; false if they are invalid.
+    fileprivate mutating func readTail(_ unpacker: inout Unpacker) -> Bool {
+        guard let days = unpacker.integer(), let count = unpacker.integer() else { return false }
+        dryRunDays = Int(clamping: days)
+        for _ in 0..<count {
+            guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
+                let window = unpacker.byte().flatMap(LimitWindow.init(rawValue:))
+            else { return false }
+            windows[type] = window
+        }
+        return true
     }
 }
 

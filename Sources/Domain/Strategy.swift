@@ -63,7 +63,9 @@ package final class Strategy: Sendable {
         self.guards = guards
         self.rules = rules
         knownTypes = login.isEmpty ? login : login.union(SameUserID.typesOfOtherDialects)
-        isPlain = rules == MatchRules() && (guards.onLimit == .demote || guards.onLimit == .leave)
+        isPlain =
+            rules == MatchRules() && guards.windows.isEmpty
+            && (guards.onLimit == .demote || guards.onLimit == .leave)
     }
 
     /// Whether the rules need no groups and no merges. ``Identify`` decides such calls in a shorter way.
@@ -114,6 +116,7 @@ extension Strategy: Equatable {
     /// The shapes of calls whose order has no effect, as ``StrategyPreset/orderFree``; nil for rules that no preset has.
     package var orderFree: [Int]? {
         guard let model = preset.strategy, findsPeople(like: model), guards.limits == model.guards.limits,
+            guards.windows == model.guards.windows,
             guards.limits.isEmpty || guards.onLimit == model.guards.onLimit
         else { return nil }
         return preset.orderFree
@@ -121,8 +124,8 @@ extension Strategy: Equatable {
 
     /// Whether the settings that only a vendor's preset sets equal those of another strategy.
     private func hasGuards(of other: Strategy) -> Bool {
-        guards.limits == other.guards.limits && guards.onLimit == other.guards.onLimit
-            && guards.sharedDevicePeople == other.guards.sharedDevicePeople
+        guards.limits == other.guards.limits && guards.windows == other.guards.windows
+            && guards.onLimit == other.guards.onLimit && guards.sharedDevicePeople == other.guards.sharedDevicePeople
             && guards.bounds.membersPerGroup == other.guards.bounds.membersPerGroup
             && guards.bounds.identitiesPerGroup == other.guards.bounds.identitiesPerGroup
             && restore == other.restore

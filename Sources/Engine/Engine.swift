@@ -40,6 +40,10 @@ package final class Engine: Sendable {
         package var logMilliseconds: Int64 = 1000
         /// The limit of the call log, in bytes.
         package var logBytes = 1 << 30
+        /// The buckets of the table that finds repeated calls, of eight bytes each.
+        package var logBuckets = 1 << 20
+        /// The limit of earlier calls that the table learns at a start. With more calls the log has each call.
+        package var learnedCalls = 2_000_000
         /// The limit of sightings of each loop. Further sightings are dropped.
         package var sightings = 65_536
 
@@ -69,6 +73,10 @@ package final class Engine: Sendable {
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
     package let log: CallLog
+    /// The number of this server in the call log.
+    private let server = UInt64.random(in: 1 ... .max)
+    private let learner = Monitor<WorkerThread?>(nil)
+    private let isEnding = Atomic(false)
 
     /// The sightings of one loop. A class, because a lock must not move in memory.
     private final class Sightings: Sendable {
@@ -94,7 +102,8 @@ package final class Engine: Sendable {
         journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
         order = SightingOrder(after: store.lastMoment)
-        log = CallLog(after: store.counts.lastSequence)
+        log = CallLog(
+            after: store.counts.lastSequence, writer: store.isShared ? server : 0, buckets: limits.logBuckets)
         let thread = WorkerThread(name: "onym-writer") { [self] in run() }
         self.thread.withLock { $0 = thread }
     }
@@ -193,7 +202,7 @@ package final class Engine: Sendable {
         guard let packed = LoggedCall.pack(decided, at: now, isJournalled: false, person: person, strategy) else {
             return
         }
-        log.add(packed, in: call.project, at: now)
+        log.add(packed, in: call.project)
     }
 
     /// Puts all jobs into the queue, or no job if the queue is full or the engine stops.
@@ -221,7 +230,14 @@ package final class Engine: Sendable {
         var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
         let writer = Writer(store: store, order: order, log: log) { generator.next() }
         openLog(writer)
+        if log.findsRepeats {
+            let learner = WorkerThread(name: "onym-call-log") { [self] in learn() }
+            self.learner.withLock { $0 = learner }
+        }
+        var isForgetting = writer.mustForget
+        var beatAt = clock().advanced(byMilliseconds: Engine.beatMilliseconds)
         var logAt = clock().advanced(byMilliseconds: limits.logMilliseconds)
+        var trimAt = clock()
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
         var watch = ClockWatch(clock(), monotonic())
         // A fold of many people has small steps, with room for batches between the steps.
@@ -232,7 +248,7 @@ package final class Engine: Sendable {
             true, false, clock().advanced(byMilliseconds: limits.compactMilliseconds)
         )
         while true {
-            let isBusy = isFolding || isLettingGo || isSweeping || compaction.withLock { $0.isRunning }
+            let isBusy = isFolding || isLettingGo || isSweeping || isForgetting || compaction.withLock { $0.isRunning }
             let wait = isBusy ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
             let batch = queue.wait(milliseconds: wait) { queue in
                 !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
@@ -242,7 +258,7 @@ package final class Engine: Sendable {
             if let batch {
                 if batch.isEmpty { break }
                 process(batch, writer)
-                if writer.hasErased { isSweeping = true }
+                if writer.hasErased { (isSweeping, isForgetting) = (true, true) }
             }
             let now = clock()
             if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
@@ -252,11 +268,19 @@ package final class Engine: Sendable {
                 foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
                 compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
                 stepAt = min(stepAt, now)
-                logAt = min(logAt, now)
+                (logAt, trimAt, beatAt) = (min(logAt, now), min(trimAt, now), min(beatAt, now))
             }
             if now >= logAt || log.isWanted {
-                writer.writeLog(within: logLimit(at: now), at: now)
+                // Calls grow too old also while no call comes.
+                let trims = now >= trimAt
+                if trims { trimAt = now.advanced(byMilliseconds: limits.foldMilliseconds) }
+                writer.writeLog(within: logLimit(at: now), at: now, trims: trims)
                 logAt = now.advanced(byMilliseconds: limits.logMilliseconds)
+            }
+            if store.isShared, now >= beatAt {
+                beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
+                writer.note(inLog: [opened(at: now)])
+                noteDeadServers(writer, at: now)
             }
             if now >= foldAt {
                 isFolding = true
@@ -283,6 +307,8 @@ package final class Engine: Sendable {
                         hasSwept = false
                         requestCompaction()
                     }
+                } else if isForgetting {
+                    isForgetting = writer.forgetInLog(at: now)
                 } else {
                     pause = compact(writer, at: now)
                 }
@@ -297,39 +323,73 @@ package final class Engine: Sendable {
         }
         writer.note(takeSightings())
         while writer.fold(limit: limits.foldPeople) {}
+        isEnding.store(true, ordering: .relaxed)
+        learner.withLock { $0.take() }?.join()
         let now = clock()
-        writer.writeLog(within: logLimit(at: now), at: now)
-        writer.note(inLog: [LogSegment(project: LogSegment.server, last: .zero, at: now, content: .closed)])
+        while writer.forgetInLog(at: now) {}
+        writer.writeLog(within: logLimit(at: now), at: now, isLast: true)
+        // The next start notes a gap and searches the log, unless all of this is in the store.
+        guard !writer.mustForget, !writer.needsRecovery else { return }
+        writer.note(inLog: [
+            LogSegment(project: LogSegment.server, last: .zero, at: now, content: .closed(server))
+        ])
     }
 
-    /// Notes in the call log that this server writes it now. If the server before has not ended properly, its last calls may be
-    /// missing in the log of each project.
+    /// Notes in the call log that this server writes it now.
     private func openLog(_ writer: Writer) {
         let now = clock()
+        noteDeadServers(writer, at: now)
+        writer.note(inLog: [opened(at: now)])
+    }
+
+    private func opened(at now: Instant) -> LogSegment {
+        LogSegment(project: LogSegment.server, last: .zero, at: now, content: .opened(server))
+    }
+
+    /// Adds a gap to the log of each project for each server that has not ended properly, because its last calls may be missing. Servers
+    /// that share a store say regularly that they write the log.
+    private func noteDeadServers(_ writer: Writer, at now: Instant) {
         let notes = try? store.read { snapshot throws(StoreFault) in try snapshot.logNotes(in: LogSegment.server) }
-        guard let notes else { return }
-        var segments = [LogSegment(project: LogSegment.server, last: .zero, at: now, content: .opened)]
-        if notes.contains(where: { $0.content == .opened }) {
-            let last = store.counts.lastSequence
-            segments += store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }.map { project in
-                LogSegment(
-                    project: project, last: last, at: now, content: .gap(milliseconds: 2 * limits.logMilliseconds))
-            }
+        let silent = now.advanced(byMilliseconds: -Engine.silentMilliseconds)
+        let dead = (notes ?? []).filter { note in
+            guard case .opened(let other) = note.content, other != server else { return false }
+            return !store.isShared || note.at < silent
         }
-        writer.note(inLog: segments)
+        if dead.isEmpty { return }
+        let last = store.counts.lastSequence
+        let gap = 2 * limits.logMilliseconds * Int64(dead.count)
+        let gaps = store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }.map { project in
+            LogSegment(project: project, last: last, at: now, content: .gap(milliseconds: gap))
+        }
+        let closed = dead.compactMap { note -> LogSegment? in
+            guard case .opened(let other) = note.content else { return nil }
+            return LogSegment(project: LogSegment.server, last: .zero, at: now, content: .closed(other))
+        }
+        writer.note(inLog: gaps + closed)
+        writer.searchLogForErased()
+    }
+
+    /// The pause between two notes of a server that writes the call log of a shared store, and the time without such a note after which
+    /// the server counts as ended.
+    private static let beatMilliseconds: Int64 = 5000
+    private static let silentMilliseconds: Int64 = 20_000
+
+    /// Teaches the log its naming components. Until the end each call is kept.
+    private func learn() {
+        // The store logs its own faults, and then the log keeps each call.
+        try? log.learn(from: store, limit: limits.learnedCalls) { [self] in isEnding.load(ordering: .relaxed) }
     }
 
     /// What the call log may hold at a moment.
     private func logLimit(at now: Instant) -> LogLimit {
         var limit = LogLimit(bytes: limits.logBytes)
-        for project in store.directory.projects.keys {
-            limit.oldest[project] = now.advanced(byMilliseconds: -Engine.logDays * 24 * 3600 * 1000)
+        let directory = store.directory
+        for project in directory.projects.keys {
+            let days = Int64(directory.strategy(of: project).guards.dryRunDays)
+            limit.oldest[project] = now.advanced(byMilliseconds: -days * 24 * 3600 * 1000)
         }
         return limit
     }
-
-    /// The days for which the call log keeps calls.
-    private static let logDays: Int64 = 30
 
     /// Takes the next batch from the queue.
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {

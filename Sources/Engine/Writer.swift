@@ -23,6 +23,11 @@ package final class Writer {
 
     /// Whether the last batch erased people, so that a sweep is due.
     private(set) var hasErased = false
+    /// The erased people whose calls may still be in the call log.
+    private var erased: Set<PersonID> = []
+    private var erasedInBatch: Set<PersonID> = []
+    /// The place of the search for these calls; nil if no search is under way.
+    private var forgetting: (people: Set<PersonID>, projects: [ProjectID], after: Int64)?
 
     /// The calls that dry runs need and that the journal does not have.
     private let log: CallLog
@@ -120,7 +125,7 @@ package final class Writer {
             try store.decide(needs) { workspace in
                 // The body may run a second time, and other processes may have written since the last batch.
                 (answers, entries, seen, daily, hasErased) = ([], [], [:], noted, false)
-                logged = []
+                (logged, erasedInBatch) = ([], [])
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
                 half = nil
@@ -158,8 +163,9 @@ package final class Writer {
             }
             if !entries.isEmpty { try store.commit(entries) }
             if !entries.isEmpty || !logged.isEmpty {
-                log.add(logged, entries: entries.count, last: store.counts.lastSequence, at: moment)
+                log.add(logged, entries, last: store.counts.lastSequence)
             }
+            erased.formUnion(erasedInBatch)
             note(seen)
             return .answers(answers)
         } catch {
@@ -224,6 +230,7 @@ package final class Writer {
             guard let naming = act.naming,
                 let packed = LoggedCall.pack(
                     naming, at: stamp.journalledAt, isJournalled: isJournalled, person: person,
+                    holders: person == nil ? workspace.holders(of: act.subjects.speaksFor, limit: 8) : [],
                     directory.strategy(of: call.project))
             else { return }
             logged.append(CallLog.Pending(packed: packed, project: call.project, entries: entries.count))
@@ -277,7 +284,9 @@ package final class Writer {
                     case .merged(let merge):
                         let id = PersonID(rawValue: merge.id.rawValue)
                         lastPerson = max(lastPerson ?? id, id)
-                    case .personErased: hasErased = true
+                    case .personErased(let person):
+                        hasErased = true
+                        erasedInBatch.insert(person)
                     default: break
                     }
                 }
@@ -373,16 +382,77 @@ package final class Writer {
     }
 
     /// Gives the calls of the log to the store, and removes what is beyond a limit.
-    package func writeLog(within limit: LogLimit, at now: Instant) {
+    ///
+    /// - Parameter trims: whether the store removes what is beyond the limit even if there are no calls.
+    package func writeLog(within limit: LogLimit, at now: Instant, trims: Bool = false, isLast: Bool = false) {
         guard !needsRecovery else { return }
-        let segments = log.take(at: now)
+        let segments = log.take(at: now, isLast: isLast)
         do throws(StoreFault) {
-            if !segments.isEmpty { try store.keep(segments, within: limit) }
+            if trims || !segments.isEmpty { try store.keep(segments, within: limit) }
             log.wrote()
         } catch {
             needsRecovery = true
+            log.lose(segments, at: now)
         }
     }
+
+    /// Notes that the call log may have calls of any erased people: the server before has not ended properly.
+    func searchLogForErased() {
+        let projects = store.directory.projects.keys
+        let found = try? store.read { snapshot throws(StoreFault) in
+            var people: Set<PersonID> = []
+            for project in projects { people.formUnion(try snapshot.erasedPeople(in: project)) }
+            return people
+        }
+        erased.formUnion(found ?? [])
+    }
+
+    /// Whether the call log may have calls of erased people.
+    package var mustForget: Bool { forgetting != nil || !erased.isEmpty }
+
+    /// Removes a part of the calls of erased people from the call log; true if more remains. The store has all calls of the log at
+    /// the first step.
+    package func forgetInLog(at now: Instant) -> Bool {
+        guard !needsRecovery else { return false }
+        if forgetting == nil {
+            if erased.isEmpty { return false }
+            writeLog(within: LogLimit(bytes: .max), at: now)
+            forgetting = (erased, store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }, 0)
+            erased = []
+        }
+        guard var search = forgetting, let project = search.projects.first else {
+            forgetting = nil
+            return !erased.isEmpty
+        }
+        do throws(StoreFault) {
+            let page = try store.read { snapshot throws(StoreFault) in
+                try snapshot.logged(in: project, after: search.after, limit: Writer.segmentsPerStep)
+            }
+            var calls = 0
+            let changed = page.compactMap { stored -> LogSegment.Stored? in
+                guard let left = stored.segment.forgetting(search.people) else { return nil }
+                calls += left.calls
+                return LogSegment.Stored(number: stored.number, left.segment)
+            }
+            if !changed.isEmpty { try store.replace(changed) }
+            if calls > 0 {
+                let note = LogSegment(project: project, last: .zero, at: now, content: .erased(calls: calls))
+                try store.keep([note], within: LogLimit(bytes: .max))
+            }
+            search.after = page.last?.number ?? search.after
+            if page.count < Writer.segmentsPerStep {
+                (search.projects, search.after) = (Array(search.projects.dropFirst()), 0)
+            }
+            forgetting = search.projects.isEmpty ? nil : search
+            return mustForget
+        } catch {
+            needsRecovery = true
+            return false
+        }
+    }
+
+    /// The greatest number of segments of the call log that one step of ``forgetInLog(at:)`` reads.
+    private static let segmentsPerStep = 16
 
     /// Adds a note to the call log.
     func note(inLog segments: [LogSegment]) {

@@ -123,7 +123,10 @@ package final class DryRuns: Sendable {
             }
             let strategy = status.strategy.activating(settings.formerPolicy)
             change(status.id) { $0.strategy = strategy }
-            let rehearsal = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash)
+            let erased = try store.read { snapshot throws(StoreFault) in
+                try snapshot.erasedPeople(in: status.project)
+            }
+            let rehearsal = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash, erased: erased)
             // The last calls of the log are in memory for a moment.
             log?.waitUntilWritten(milliseconds: DryRuns.logMilliseconds)
             rehearsal.take(
@@ -142,7 +145,13 @@ package final class DryRuns: Sendable {
                 isDone = place >= status.end
             }
             while let call = logged.calls.first, call.place <= status.end { rehearsal.take(logged.calls.removeFirst()) }
+            rehearsal.skip(logged.repeats)
             rehearsal.skipUnreadable(logged.unreadable)
+            // The calls of people that were erased meanwhile may have lost their values.
+            let late = try store.read { snapshot throws(StoreFault) in
+                try snapshot.erasedPeople(in: status.project)
+            }
+            rehearsal.skipUnreadable(late.subtracting(erased).count)
             state = isDone ? .done(rehearsal.difference) : .stopped
         } catch {
             state = .failed(error)

@@ -1,5 +1,5 @@
 package import Domain
-import Engine
+package import Engine
 package import HTTPMessage
 import HTTPServer
 package import Telemetry
@@ -111,7 +111,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     package func write(
         store: StoreCounts, queueDepth: Int, clockBehindMilliseconds: Int64, memoryBytes: Int?,
-        to text: inout MetricsText
+        callLog: CallLog.Figures? = nil, to text: inout MetricsText
     ) {
         text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
         for (route, name) in routes.enumerated() {
@@ -170,6 +170,16 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.gauge("onym_links", help: "Links between people and identities.", store.links)
         text.gauge(
             "onym_journal_sequence", help: "The last change's place in the journal.", store.lastSequence.rawValue)
+        if let callLog {
+            text.begin(
+                "onym_call_log_calls_total", .counter,
+                help: "Calls for dry runs that the call log kept, left out as repetitions, or had no room for.")
+            let counts = [("kept", callLog.kept), ("repeated", callLog.repeated), ("dropped", callLog.dropped)]
+            for (fate, count) in counts {
+                text.sample("onym_call_log_calls_total", labels: [("fate", fate)], count)
+            }
+            text.counter("onym_call_log_bytes_total", help: "Bytes of calls that the call log kept.", callLog.bytes)
+        }
         if let memoryBytes {
             text.gauge("process_resident_memory_bytes", help: "Memory in use.", memoryBytes)
         }

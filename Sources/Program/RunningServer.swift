@@ -470,6 +470,7 @@ final class Inspection: Sendable {
         metrics.write(
             store: parts.store.counts, queueDepth: parts.engine.queueDepth,
             clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, memoryBytes: ProcessMemory.residentBytes(),
+            callLog: parts.engine.log.figures,
             to: &text)
         text.begin(
             "onym_store_notifications_total", .counter, help: "Notifications of stores about purchases, by result.")

@@ -161,6 +161,10 @@ struct MemorySnapshot: Snapshot {
         return Array(notes.prefix(limit))
     }
 
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        facts.erased.filter { facts.people[$0]?.project == project }
+    }
+
     func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {
         try readLimit.check()
         return log.map(\.segment).filter { $0.project == project && $0.kind != LogSegment.callsKind }

@@ -18,7 +18,10 @@ package final class MemoryStore: Store {
 
         mutating func add(_ segments: [LogSegment]) {
             for segment in segments {
-                if segment.project == LogSegment.server { log.removeAll { $0.segment.project == LogSegment.server } }
+                if segment.project == LogSegment.server {
+                    log.removeAll { $0.segment.project == LogSegment.server && $0.segment.body == segment.body }
+                    if case .closed = segment.content { continue }
+                }
                 let end = logged[lastLogged, default: 0] + Int64(segment.byteCount)
                 lastLogged += 1
                 logged[lastLogged] = end
@@ -105,6 +108,15 @@ package final class MemoryStore: Store {
                 removed.contains($0.number) || $0.segment.content == .missing && noted.contains($0.segment.project)
             }
             state.add(excess.notes)
+        }
+    }
+
+    package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) {
+        state.withLock { state in
+            for stored in segments {
+                guard let place = state.log.firstIndex(where: { $0.number == stored.number }) else { continue }
+                state.log[place] = stored
+            }
         }
     }
 

@@ -13,9 +13,25 @@ enum LogWriter {
         """)
     private static let remove = Statement("DELETE FROM call_log WHERE id = ANY ($1::bigint[])")
     private static let removeServer = Statement(
-        "DELETE FROM call_log WHERE project = \(LogSegment.server.rawValue)")
+        "DELETE FROM call_log WHERE project = \(LogSegment.server.rawValue) AND body = ANY ($1::bytea[])")
+    private static let rewrite = Statement(
+        """
+        UPDATE call_log SET body = new.body FROM unnest($1::bigint[], $2::bytea[]) AS new (id, body)
+        WHERE call_log.id = new.id
+        """)
     private static let removeNotes = Statement(
         "DELETE FROM call_log WHERE project = ANY ($1::bigint[]) AND kind = \(LogSegment.missingKind)")
+
+    /// Replaces the content of segments.
+    static func replace(_ segments: [LogSegment.Stored], _ session: Session) throws(StoreFault) {
+        if segments.isEmpty { return }
+        var parameters = Parameters()
+        parameters.add(integers: segments.map(\.number))
+        parameters.add(blobs: segments.map { $0.segment.body })
+        _ = try session.begin()
+        try attempt { () throws(PostgresFault) in _ = try session.connection.run(rewrite, parameters) }
+        try session.commit()
+    }
 
     /// Adds the segments, and removes what is beyond the limit.
     static func keep(_ segments: [LogSegment], within limit: LogLimit, _ session: Session) throws(StoreFault) {
@@ -25,7 +41,7 @@ enum LogWriter {
             let last = try connection.run(end)
             var (number, ending) = last.count == 0 ? (0, 0) : (last.integer(0, 0), last.integer(0, 1))
             func add(_ segments: [LogSegment]) throws(PostgresFault) {
-                if segments.isEmpty { return }
+                var hasRows = false
                 var insert = TableInsert(
                     "call_log",
                     [
@@ -33,7 +49,13 @@ enum LogWriter {
                         .integer("ending"), .blob("body"),
                     ])
                 for segment in segments {
-                    if segment.project == LogSegment.server { _ = try connection.run(removeServer) }
+                    if segment.project == LogSegment.server {
+                        var server = Parameters()
+                        server.add(blobs: [segment.body])
+                        _ = try connection.run(removeServer, server)
+                        if case .closed = segment.content { continue }
+                    }
+                    hasRows = true
                     number += 1
                     ending += Int64(segment.byteCount)
                     insert.add([
@@ -42,6 +64,7 @@ enum LogWriter {
                         .blob(segment.body),
                     ])
                 }
+                guard hasRows else { return }
                 insert.send(to: connection)
                 _ = try connection.answers()
             }

@@ -476,6 +476,8 @@ final class PostgresSnapshot: Snapshot {
         """
         SELECT id, last, at, kind, body FROM call_log WHERE project = $1 AND kind > \(LogSegment.callsKind) ORDER BY id
         """)
+    private static let erased = Statement(
+        "SELECT id FROM people WHERE erased_by IS NOT NULL AND project = $1::bigint")
     private static let journalEnd = Statement("SELECT max(sequence) FROM journal")
     private static let linksEnded = Statement(
         """
@@ -523,6 +525,11 @@ final class PostgresSnapshot: Snapshot {
         return (0..<rows.count).map { row in
             NotedCall(call: JournalSequence(rawValue: rows.integer(row, 0)), act: rows.blob(row, 1) ?? [])
         }
+    }
+
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        let rows = try ask(PostgresSnapshot.erased, Parameters(Int64(project.rawValue)))
+        return Set((0..<rows.count).map { PersonID(rawValue: rows.integer($0, 0)) })
     }
 
     func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {

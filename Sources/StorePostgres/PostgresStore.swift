@@ -134,6 +134,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     package var trouble: StoreFault? { watch.trouble }
     package var leads: Bool { watch.leads }
+    package var isShared: Bool { true }
     package var lastPerson: PersonID? { shared.withLock { $0.state.person } }
     package var lastMoment: Instant? { shared.withLock { $0.state.moment } }
 
@@ -357,6 +358,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
         try LogWriter.keep(segments, within: limit, try openSession())
+    }
+
+    package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) {
+        try LogWriter.replace(segments, try openSession())
     }
 
     package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {

@@ -16,6 +16,7 @@ final class JournalReader {
     private let noted: Statement
     private let logged: Statement
     private let logNotes: Statement
+    private let erased: Statement
     private let endedLinks: Statement
     private let previous: Statement
     private let people: Statement
@@ -54,6 +55,8 @@ final class JournalReader {
             SELECT id, last, at, kind, body FROM call_log
             WHERE project = ? AND kind > \(LogSegment.callsKind) ORDER BY kind, id
             """)
+        erased = try connection.prepare(
+            "SELECT id FROM people INDEXED BY people_erased WHERE erased_by IS NOT NULL AND project = ?")
         endedLinks = try connection.prepare(
             """
             SELECT ended_by, link, person, type, value FROM link_ends JOIN links ON links.id = link
@@ -152,6 +155,15 @@ final class JournalReader {
         logged.bind(2, number)
         logged.bind(3, Int64(limit))
         return try segments(of: project, logged)
+    }
+
+    /// Reads all erased people of a project.
+    func erasedPeople(in project: ProjectID) throws(SQLiteFault) -> Set<PersonID> {
+        erased.bind(1, Int64(project.rawValue))
+        defer { erased.reset() }
+        var people: Set<PersonID> = []
+        while try erased.step() { people.insert(PersonID(rawValue: erased.integer(0))) }
+        return people
     }
 
     /// Reads the notes of a project's call log.

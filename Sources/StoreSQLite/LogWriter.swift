@@ -9,6 +9,7 @@ struct LogWriter {
     private let remove: Statement
     private let removeNotes: Statement
     private let removeServer: Statement
+    private let rewrite: Statement
 
     init(_ connection: Connection) throws(SQLiteFault) {
         end = try connection.prepare("SELECT ending FROM call_log ORDER BY id DESC LIMIT 1")
@@ -21,9 +22,19 @@ struct LogWriter {
             """)
         remove = try connection.prepare("DELETE FROM call_log WHERE id = ?")
         removeServer = try connection.prepare(
-            "DELETE FROM call_log WHERE project = \(LogSegment.server.rawValue)")
+            "DELETE FROM call_log WHERE project = \(LogSegment.server.rawValue) AND body = ?")
+        rewrite = try connection.prepare("UPDATE call_log SET body = ? WHERE id = ?")
         removeNotes = try connection.prepare(
             "DELETE FROM call_log WHERE project = ? AND kind = \(LogSegment.missingKind)")
+    }
+
+    /// Replaces the content of segments.
+    func replace(_ segments: [LogSegment.Stored]) throws(SQLiteFault) {
+        for stored in segments {
+            rewrite.bind(1, blob: stored.segment.body)
+            rewrite.bind(2, stored.number)
+            try rewrite.run()
+        }
     }
 
     /// Adds the segments, and removes what is beyond the limit.
@@ -32,7 +43,11 @@ struct LogWriter {
         if try end.step() { ending = end.integer(0) }
         end.reset()
         func add(_ segment: LogSegment) throws(SQLiteFault) {
-            if segment.project == LogSegment.server { try removeServer.run() }
+            if segment.project == LogSegment.server {
+                removeServer.bind(1, blob: segment.body)
+                try removeServer.run()
+                if case .closed = segment.content { return }
+            }
             ending += Int64(segment.byteCount)
             insert.bind(1, Int64(segment.project.rawValue))
             insert.bind(2, segment.last.rawValue)

@@ -179,6 +179,10 @@ struct SQLiteSnapshot: Snapshot {
         try reader().calls(readingGroupsOf: people, after: sequence, limit: limit)
     }
 
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        try reader().erasedPeople(in: project)
+    }
+
     func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try reader().logNotes(in: project) }
 
     func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
@@ -374,6 +378,10 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in
             try journal.calls(readingGroupsOf: people, after: sequence, limit: limit)
         }
+    }
+
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        try file.attempt { () throws(SQLiteFault) in try journal.erasedPeople(in: project) }
     }
 
     func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {

@@ -455,6 +455,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try checkpointIfDue(session)
     }
 
+    package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) {
+        let session = try openSession()
+        try file.attempt { () throws(SQLiteFault) in
+            try transaction(session) { () throws(SQLiteFault) in try session.rows.log.replace(segments) }
+        }
+        try checkpointIfDue(session)
+    }
+
     /// Runs a transaction that adds no calls.
     private func transaction(
         _ session: Session, _ body: () throws(SQLiteFault) -> Void

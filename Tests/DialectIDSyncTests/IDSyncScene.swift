@@ -15,7 +15,7 @@ import TestKit
 ///     preset                                      the preset of the strategy
 final class IDSyncScene {
     let client: IDSyncClient
-    private let clock: ManualClock
+    let clock: ManualClock
     private var mpids: [String] = []
 
     /// - Parameter folder: where the store is, if it is on disk.
@@ -38,15 +38,17 @@ final class IDSyncScene {
         case "modify": return try modify(mpid(rest[0]), Array(rest.dropFirst()))
         case "alias": return try alias(from: rest[0], into: rest[1])
         case "holds": return try held(by: rest[0])
-        case "preset":
-            let answer = try client.http.call(
-                "GET", "/onym/v1/strategy",
-                fields: [("Authorization", "Bearer \(client.server.credentials.adminKey)")])
-            let document = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
-            return document?["preset"] as? String ?? ""
+        case "preset": return try strategy()["preset"] as? String ?? ""
         case "strategy": return "\(try set(rest.joined(separator: " ")).status)"
         default: throw Unreadable(line: line)
         }
+    }
+
+    /// The strategy in force.
+    func strategy() throws -> [String: Any] {
+        let answer = try client.http.call(
+            "GET", "/onym/v1/strategy", fields: [("Authorization", "Bearer \(client.server.credentials.adminKey)")])
+        return try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any] ?? [:]
     }
 
     // MARK: - Names of people

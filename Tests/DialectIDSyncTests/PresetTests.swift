@@ -21,20 +21,10 @@ struct PresetTests {
 
     @Test("stand in docs/rules.md")
     func documented() throws {
-        let file = PresetExample.folder.appending(path: "docs/rules.md")
-        let document = try String(contentsOf: file, encoding: .utf8)
-        let head = try #require(document.range(of: "<!-- presets -->\n"))
-        let tail = try #require(document.range(of: "<!-- end -->", range: head.upperBound..<document.endIndex))
         let rows = PresetExample.all.map { example in
             "| `\(example.preset)` | \(example.calls.joined(separator: "; ")) | \(example.groups.joined(separator: "; ")) |"
         }
-        let table = (["| preset | calls | groups |", "|---|---|---|"] + rows).joined(separator: "\n") + "\n"
-        let recorded = document.replacingCharacters(in: head.upperBound..<tail.lowerBound, with: table)
-        if ProcessInfo.processInfo.environment["ONYM_RECORD"] != nil {
-            try recorded.write(to: file, atomically: true, encoding: .utf8)
-        } else {
-            #expect(document == recorded, "ONYM_RECORD=1 swift test --filter PresetTests writes the table anew.")
-        }
+        try Recorded.check(["| preset | calls | groups |", "|---|---|---|"] + rows, between: "presets")
     }
 
     @Test("find the same people by the server's own call", arguments: PresetExample.all, StoreKind.allCases)

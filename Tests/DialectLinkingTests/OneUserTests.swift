@@ -90,6 +90,75 @@ struct OneUserTests {
         }
     }
 
+    /// One call of each dialect that names a user by the customer's own id.
+    private func name(_ user: String, _ dialect: Int, _ client: LinkingClient) throws {
+        let credentials = client.server.credentials
+        let answer: LinkingAnswer
+        switch dialect {
+        case 0:
+            answer = try client.call(
+                "POST", "/v1/identify", #"{"environment":"development","known_identities":{"customerid":"\#(user)"}}"#,
+                fields: [("x-mp-key", credentials.idsyncWebKey)])
+        case 1:
+            answer = try client.call(
+                "POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_\#(user)","user_id":"\#(user)"}"#,
+                key: credentials.claimClientKey)
+        case 2:
+            answer = try client.call(
+                "POST", "/v3/identities/\(user)", "{}", key: credentials.entitlementsProjectKey)
+        default:
+            // The answer names a user, and not a status of its own.
+            #expect(try !client.user(user).user.isEmpty)
+            return
+        }
+        #expect((200..<300).contains(answer.status), "\(dialect) \(user): \(answer)")
+    }
+
+    static let orders: [[Int]] = (0..<24).map { number in
+        var (left, order, rest) = ([0, 1, 2, 3], [Int](), number)
+        while !left.isEmpty {
+            order.append(left.remove(at: rest % left.count))
+            rest /= left.count + 1
+        }
+        return order
+    }
+
+    private func members(_ name: String, _ client: LinkingClient) throws -> Set<String> {
+        let shown = try person(client, name)
+        return Set(shown.json["members"] as? [String] ?? [shown["id"] ?? "none"])
+    }
+
+    private static let names = ["customerid", "claim_user_id", "access_identity", "linking_external_id"]
+
+    @Test("equal user ids of four dialects end in one group, in each of the 24 orders")
+    func allOrders() throws {
+        #expect(Set(OneUserTests.orders).count == 24)
+        for order in OneUserTests.orders {
+            let client = try LinkingClient(.memory)
+            #expect(try client.administrator("PUT", "/onym/v1/strategy", #"{"same_user_id":true}"#).status == 200)
+            for dialect in order { try name("ada", dialect, client) }
+            let groups = try OneUserTests.names.map { try members("\($0):ada", client) }
+            #expect(Set(groups).count == 1 && groups[0].count >= 4, "\(order): \(groups)")
+        }
+    }
+
+    @Test(
+        "values that many apps send by mistake join nobody, in any dialect",
+        arguments: ["null", "0", "anonymous", "undefined"])
+    func mistakenValues(_ value: String) throws {
+        let client = try LinkingClient(.memory)
+        #expect(try client.administrator("PUT", "/onym/v1/strategy", #"{"same_user_id":true}"#).status == 200)
+        try name("ada", 0, client)
+        for dialect in 0..<4 { try? name(value, dialect, client) }
+        #expect(client.server.store.counts.merges <= 2, "a claim and a link have merges of their own")
+        let known = try OneUserTests.names.map { "\($0):\(value)" }.filter { try person(client, $0).status == 200 }
+        let groups = try known.map { try members($0, client) }
+        for (index, one) in groups.enumerated() {
+            for other in groups[(index + 1)...] { #expect(one.isDisjoint(with: other), "\(known): \(groups)") }
+        }
+        #expect(try members("customerid:ada", client).count == 1)
+    }
+
     @Test("an install that lost its place is nobody's again, too, and one that was reset stays so", arguments: stores)
     func undoneLater(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)

@@ -87,6 +87,50 @@ struct RehearsalCallsTests {
         #expect(counts == [2, 0, 0])
     }
 
+    @Test("tells what the rules did, with samples and the explanation under these rules", arguments: StoreKind.allCases)
+    func rules(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let device = #"{"device_application_stamp":"d1"}"#
+        let anonymous = try client.identify(device)
+        let ada = try client.identify(#"{"customerid":"ada"}"#)
+        // Two people now; under the preset the third call merges them.
+        try client.identify(#"{"customerid":"ada","device_application_stamp":"d1"}"#)
+        try client.identify(#"{"customerid":"bob","device_application_stamp":"d1"}"#)
+        let merged = try rehearse(client, #"{"preset":"mixpanel_simplified"}"#)
+        let difference = try #require(merged["difference"] as? [String: Any])
+        #expect(difference["exact"] as? Bool == true, "\(merged)")
+        #expect(difference["merged_by_rule"] as? [String: Int] == ["match": 1], "\(merged)")
+        #expect(difference["kept_apart"] as? [String: Int] == ["known_into_known": 1])
+        #expect((difference["refused"] as? [String: Int])?.isEmpty == true)
+        let sample = try #require(samples(merged)["merged_by_rule"]?.first as? [String: Any])
+        #expect(sample["rule"] as? String == "match" && sample["kind"] as? String == "identify")
+        let explain = try #require(sample["explain"] as? [String: Any])
+        #expect(explain["ground"] as? String == "customerid")
+        let people = try #require(explain["rounds"] as? [[String: Any]]).flatMap { $0["people"] as? [String] ?? [] }
+        #expect(people.contains(ada), "people of the answer are people of today: \(people)")
+        #expect(samples(merged)["kept_apart"]?.count == 1)
+
+        let refused = try rehearse(client, #"{"preset":"sentiance"}"#)
+        #expect((refused["difference"] as? [String: Any])?["refused"] as? [String: Int] == ["limit_reached": 1])
+        #expect((samples(refused)["refused"]?.first as? [String: Any])?["rule"] as? String == "limit_reached")
+
+        // A call of the device alone: it belongs to two known users there.
+        try client.identify(device)
+        let neutral = try rehearse(client, #"{"contested_device":"stable_anonymous"}"#)
+        #expect((neutral["difference"] as? [String: Any])?["neutral"] as? Int == 1, "\(neutral)")
+        #expect(samples(neutral)["neutral"]?.count == 1)
+        let unique = #"{"unique":["customerid","@device"],"hierarchy":["customerid","device_application_stamp"]}"#
+        let standIn = try rehearse(client, unique)
+        #expect((standIn["difference"] as? [String: Any])?["stand_ins"] as? Int == 1, "\(standIn)")
+
+        // The calls of an erased person leave both sides.
+        #expect(try client.call("DELETE", "/onym/v1/people/\(anonymous)").status == 200)
+        let less = try rehearse(client, "{}")
+        let erased = try #require((less["difference"] as? [String: Any])?["erased"] as? [String: Int])
+        #expect(erased["people"] == 1 && erased["calls"] ?? 0 > 0, "\(less)")
+        #expect(part(less, "people")["now"] == part(less, "people")["then"])
+    }
+
     static let wrong: [(body: String, status: Int, says: String)] = [
         ("{}", 400, "strategy is required"),
         (#"{"strategy":{"hierarchy":["shoe_size"]}}"#, 400, "shoe_size"),

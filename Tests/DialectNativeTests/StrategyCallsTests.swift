@@ -196,7 +196,21 @@ struct StrategyCallsTests {
             #"{"blocked_values":[{"is":"a","types":["shoe"]}]}"#,
             "blocked_values[0].types has \"shoe\", which is not an identity type."
         ),
-        (#"{"limits":{"email":{"count":5,"per":"week"}}}"#, "limits.email.per must be ever, not \"week\"."),
+        (
+            #"{"limits":{"email":{"count":5,"per":"day"}}}"#,
+            "limits.email.per must be ever, week, month, year, not \"day\"."
+        ),
+        (#"{"limits":{"email":{"count":5,"for":1}}}"#, "limits.email.for is not a field of a limit."),
+        (#"{"limits":{"shoe":1}}"#, "limits.shoe is not an identity type."),
+        (#"{"strategy_dry_run_days":401}"#, "strategy_dry_run_days must be 0 to 400."),
+        (#"{"shared_device_people":0}"#, "shared_device_people must be 1 to 1000."),
+        (#"{"person_limits":{"identities":0}}"#, "person_limits.identities must be 1 to 10000."),
+        (#"{"person_limits":{"shoes":1}}"#, "shoes is not a field of person_limits."),
+        (#"{"group_limits":{"members":1}}"#, "group_limits.members must be 2 to 100000."),
+        (#"{"group_limits":{"shoes":1}}"#, "shoes is not a field of group_limits."),
+        (#"{"restore":{"shoes":1}}"#, "shoes is not a field of restore."),
+        (#"{"shoes":1}"#, "shoes is not a field of a strategy."),
+        (#"{"signed_identities":{"shoes":"off"}}"#, "signed_identities.shoes is not a dialect with client keys."),
         (#"{"limits":{"email":{"per":"ever"}}}"#, "limits.email.count is required."),
         (#"{"limits":{"@device":0}}"#, "limits.@device must be 1 to 1000."),
         (
@@ -227,6 +241,10 @@ struct StrategyCallsTests {
                 #"{"merge_on_match":"any","decide_on":"group","limits":{"customerid":2}}"#,
                 "known_into_known_unlimited"
             ),
+            (
+                #"{"merge_on_match":"any","decide_on":"group","limits":{"customerid":{"count":1,"per":"year"}}}"#,
+                "known_into_known_unlimited"
+            ),
             (#"{"blocked_values":[{"pattern":"("}]}"#, "bad_pattern"),
             (#"{"blocked_values":[{"pattern":"(a|b)*a(a|b){9}"}]}"#, "bad_pattern"),
         ])
@@ -237,11 +255,56 @@ struct StrategyCallsTests {
         #expect(try client.call("GET", "")["version"] == "1")
     }
 
+    /// Each problem that the code of the document can tell occurs in a test above. The list is read from the code.
+    @Test("has a test for each problem that it tells")
+    func allProblems() throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "Sources/DialectNative/StrategyDocument.swift")
+        let code = try String(contentsOf: folder, encoding: .utf8)
+        let told = StrategyCallsTests.mistakes.map(\.detail)
+        var problems = 0
+        for match in code.matches(of: /\.wrong\(\s*"((?:[^"\\]|\\.)*)"\)/) {
+            // What stands between interpolations is in one of the messages.
+            let parts = String(match.1).replacing(
+                /\\\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)/, with: "\u{0}"
+            )
+            .replacing("\\\"", with: "\"").split(separator: "\u{0}").map(String.init)
+            problems += 1
+            let isTold = told.contains { message in parts.allSatisfy { message.contains($0) } }
+            #expect(isTold || StrategyCallsTests.toldElsewhere.contains(String(match.1)), "\(match.1)")
+        }
+        #expect(problems > 15, "\(problems)")
+        for fault in [
+            StrategyFault.emptyHierarchy, .deviceLogsIn(.iosIDFV), .deviceIsImmutable(.iosIDFA),
+            .immutableAlone(.email),
+        ] { #expect(told.contains(fault.message), "\(fault)") }
+    }
+
+    /// Problems whose documents are too long for the table above; the test below has them.
+    private static let toldElsewhere = [
+        #"must have at most \(BlockedValues.countLimit) values"#,
+        #"must have at most \(BlockedValues.patternsAtMost) patterns"#,
+    ]
+
+    @Test("refuses too many blocked values and patterns")
+    func tooMany() throws {
+        let client = Client(try TestServer(.memory))
+        for (one, count, detail) in [
+            (#""x""#, 1001, "blocked_values must have at most 1000 values."),
+            (#"{"pattern":"^x$"}"#, 101, "blocked_values must have at most 100 patterns."),
+        ] {
+            let values = Array(repeating: one, count: count).joined(separator: ",")
+            let answer = try client.call("PUT", "", #"{"blocked_values":[\#(values)]}"#)
+            #expect(answer.wire.status == 400 && answer["detail"] == detail, "\(answer["detail"])")
+        }
+    }
+
     @Test("keeps every rule and matcher, and takes them back", arguments: StoreKind.allCases)
     func allRules(_ kind: StoreKind) throws {
         let folder = TemporaryFolder()
         let document = #"""
-            {"unique":["customerid","@device"],"limits":{"customerid":{"count":1,"per":"ever"},"@device":7},
+            {"unique":["customerid","@device"],"limits":{"customerid":{"count":1,"per":"ever"},"@device":7,
+            "email":{"count":3,"per":"week"},"other":{"count":2,"per":"year"}},"strategy_dry_run_days":90,
             "on_limit":"separate","on_logout":"resolve","protect_known":false,"decide_on":"group","merge_on_match":"any",
             "merge_guards":["device_is_uuid4","target_without_device"],"known_into_known":true,"merge_root":"oldest",
             "device_without_user":"last_known","contested_device":"stable_anonymous","on_existing_user":"refuse",
@@ -256,6 +319,7 @@ struct StrategyCallsTests {
             #""protect_known":false,"decide_on":"group","merge_on_match":"any""#, #""merge_root":"oldest""#,
             #""blocked_values":["plain",{"is":"NaN"},{"any_case":"guest","quoted":true},{"pattern":"^[0-]*$"}"#,
             #"{"shorter_than":2,"types":["email","ios_idfa""#, #""on_limit":"separate""#, #""ios_idfv":7"#,
+            #""email":{"count":3,"per":"week"}"#, #""other":{"count":2,"per":"year"}"#, #""strategy_dry_run_days":90"#,
         ] { #expect(set.wire.body.contains(part), "\(part)") }
         #expect(try client.call("PUT", "", set.wire.body).wire.body == set.wire.body)
         for vendor in ["segment", "amplitude", "snowplow", "firebase_link"] {

@@ -137,6 +137,55 @@ struct ProcedureTests {
         #expect(world.holds(max, .customerID, "max"))
     }
 
+    @Test("a contested device has its neutral person also if the hierarchy does not have its type")
+    func contestedOutsideHierarchy() throws {
+        var edit = StrategyEdit()
+        (edit.contestedDevice, edit.hierarchy) = (.stableAnonymous, [.customerID, .email])
+        var world = World(try SetStrategy.edit(edit).strategy(after: StrategyHistory(first: .default)))
+        let ada = world.identify([.customerID: "ada", .iosIDFV: "tablet"]).person
+        let bob = world.identify([.customerID: "bob", .iosIDFV: "tablet"]).person
+        let first = world.identify([.iosIDFV: "tablet"]).person
+        #expect(![ada, bob].contains(first) && world.held(by: first).isEmpty)
+        #expect(world.identify([.iosIDFV: "tablet"]).person == first)
+    }
+
+    @Test("a limit with a window counts the values of its last days, by the time of their links")
+    func windows() throws {
+        var edit = StrategyEdit()
+        (edit.limits, edit.onLimit) = ([.email: 2], .refuse)
+        edit.windows = [.email: .week]
+        let windowed = SetStrategy.edit(edit)
+        var world = World(try windowed.strategy(after: StrategyHistory(first: .default)))
+        func isRefused(_ email: String) -> Bool {
+            do {
+                _ = try world.call(.start, [.iosIDFV: "1", .email: email])
+                return false
+            } catch { return true }
+        }
+        let day: Int64 = 24 * 3600 * 1000
+        #expect(!isRefused("a@x") && !isRefused("b@x") && isRefused("c@x"))
+        #expect(!isRefused("a@x"), "a value that the person holds adds nothing")
+        world.now = world.now.advanced(byMilliseconds: 6 * day)
+        #expect(isRefused("c@x"))
+        world.now = world.now.advanced(byMilliseconds: day)
+        #expect(!isRefused("c@x") && !isRefused("d@x") && isRefused("e@x"))
+
+        // A modify of the person and an administrator are held to the same window.
+        let person = world.identify([.iosIDFV: "1"]).person
+        #expect(throws: Refusal.self) { try world.modify(person, [(.email, nil, "e@x")]) }
+        _ = try world.modify(person, [(.email, "d@x", nil)])
+        _ = try world.modify(person, [(.email, nil, "e@x")])
+
+        // Values from before the rule count as linked when the rule came into force.
+        var older = World()
+        for email in ["a@x", "b@x", "c@x"] { _ = older.identify([.iosIDFV: "1", .email: email]) }
+        _ = try older.set(windowed)
+        world = older
+        #expect(isRefused("d@x"))
+        world.now = world.now.advanced(byMilliseconds: 8 * day)
+        #expect(!isRefused("d@x"))
+    }
+
     @Test("a call whose identities all belong to others finds its own person again")
     func standIn() throws {
         var world = World(.profileConversion)

@@ -309,6 +309,7 @@ private final class Gate: Store {
         try store.keep(segments, within: limit)
     }
 
+    func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try store.replace(segments) }
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { try store.fold(sightings) }
     func discard() throws(StoreFault) { store.discard() }
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }

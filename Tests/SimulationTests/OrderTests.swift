@@ -35,6 +35,8 @@ struct OrderTests {
         (preset.strategy?.orderFree ?? []).map { (preset: preset, shape: $0) }
     }
     private static let seeds = Soak.seeds(30)
+    /// The shuffles of each list of calls: a long run has more than a million over all cells.
+    private static let shuffles = Soak.factor > 1 ? 100 : 10
 
     @Test("has no effect where the server says so", arguments: cells)
     func hasNoEffect(_ cell: (preset: StrategyPreset, shape: Int)) throws {
@@ -42,13 +44,14 @@ struct OrderTests {
             var generator = SeededGenerator(seed: seed)
             let calls = OrderTests.calls(cell.shape, &generator)
             let first = try OrderTests.outcome(calls, Array(calls.indices), cell.preset)
-            for _ in 0..<4 {
+            for _ in 0..<OrderTests.shuffles {
                 let order = Array(calls.indices).shuffled(using: &generator)
                 let other = try OrderTests.outcome(calls, order, cell.preset)
                 #expect(other == first, "ONYM_SEED=\(seed) \(calls), and then \(order.map { calls[$0] })")
                 if other != first { return }
             }
         }
+        Soak.report("\(cell.preset.rawValue) \(cell.shape): \(OrderTests.seeds.count * OrderTests.shuffles) shuffles")
     }
 
     /// The same calls in two orders.
@@ -112,35 +115,34 @@ struct OrderTests {
 
     /// For each call, in the order of the list: the first call of the list with the same owner, and all that the owner holds.
     private static func outcome(_ calls: [Named], _ order: [Int], _ preset: StrategyPreset) throws -> [String] {
-        let fixture = try StoreFixture(.memory)
-        var edit = StrategyEdit()
-        edit.preset = preset
-        try fixture.set(.edit(edit))
-        func identity(_ type: IdentityType, _ value: String) -> Identity {
-            Identity(type, value, in: World.project, hash: fixture.store.hash)
-        }
+        var world = World(try #require(preset.strategy))
         var answers: [Int: String] = [:]
         var people: [Int: PersonID] = [:]
-        for place in order {
+        for (number, place) in order.enumerated() {
             let occasion: Identify.Occasion = calls[place].user == nil ? .start : .login
-            let identities = calls[place].names.map { identity($0.0, $0.1) }
-            switch fixture.process([Identify(occasion, identities: identities)])[0] {
-            case .success(let reply): people[place] = reply.seen
-            case .failure(let failure): answers[place] = "\(failure)"
+            let identities = calls[place].names.map { World.identity($0.0, $0.1) }
+            let at = Instant(milliseconds: 1_800_000_000_000 + Int64(number) * 1000)
+            let stamp = Stamp(at: at, person: PersonID(at: at, chance: UInt64(number)))
+            do throws(Refusal) {
+                let decision = try world.decide(Identify(occasion, identities: identities), stamp)
+                world.keep(decision, stamp)
+                people[place] = decision.answer.seen
+            } catch {
+                answers[place] = error.code
             }
         }
-        return try fixture.store.read { snapshot throws(StoreFault) in
-            let roots = people.mapValues { snapshot.group(of: $0).root }
-            return calls.indices.map { place in
-                guard let root = roots[place] else { return answers[place] ?? "nobody" }
-                let first = calls.indices.first { roots[$0] == root }
-                var held: Set<String> = []
-                for (type, value) in calls.flatMap(\.names) {
-                    let holders = snapshot.holders(of: identity(type, value).key)
-                    if holders.contains(where: { snapshot.group(of: $0).root == root }) { held.insert(value) }
+        let facts = world.facts
+        let roots = people.mapValues { facts.group(of: $0).root }
+        return calls.indices.map { place in
+            guard let root = roots[place] else { return answers[place] ?? "nobody" }
+            let first = calls.indices.first { roots[$0] == root }
+            var held: Set<String> = []
+            for (type, value) in calls.flatMap(\.names) {
+                facts.forEachHolder(of: World.identity(type, value).key) { holder in
+                    if facts.group(of: holder).root == root { held.insert(value) }
                 }
-                return "\(first ?? -1): \(held.sorted().joined(separator: " "))"
             }
+            return "\(first ?? -1): \(held.sorted().joined(separator: " "))"
         }
     }
 }

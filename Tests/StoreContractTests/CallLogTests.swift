@@ -69,19 +69,56 @@ struct CallLogTests {
         #expect(try CallLogTests.notes(fixture, in: CallLogTests.other).isEmpty)
     }
 
-    @Test("keeps the last note of the server", arguments: StoreKind.allCases)
+    @Test("keeps the last note of each server that has not ended", arguments: StoreKind.allCases)
     func server(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        for content in [LogSegment.Content.opened, .closed, .opened] {
+        func note(_ content: LogSegment.Content, at milliseconds: Int64) throws -> LogSegment {
             let note = LogSegment(
-                project: LogSegment.server, last: .zero, at: Instant(milliseconds: 5), content: content)
+                project: LogSegment.server, last: .zero, at: Instant(milliseconds: milliseconds), content: content)
             try fixture.store.keep([note], within: LogLimit())
-            #expect(try CallLogTests.notes(fixture, in: LogSegment.server) == [note])
+            return note
         }
+        _ = try note(.opened(1), at: 5)
+        let other = try note(.opened(2), at: 6)
+        let own = try note(.opened(1), at: 7)
+        #expect(try CallLogTests.notes(fixture, in: LogSegment.server) == [other, own])
+        _ = try note(.closed(2), at: 8)
+        #expect(try CallLogTests.notes(fixture, in: LogSegment.server) == [own])
+        _ = try note(.closed(1), at: 9)
+        #expect(try CallLogTests.notes(fixture, in: LogSegment.server).isEmpty)
         let gap = LogSegment(
             project: World.project, last: .zero, at: Instant(milliseconds: 5), content: .gap(milliseconds: 2000))
         try fixture.store.keep([gap], within: LogLimit())
         #expect(try CallLogTests.notes(fixture) == [gap])
+    }
+
+    @Test("has no calls of an erased person after they are removed", arguments: StoreKind.allCases)
+    func erasure(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let ada = try fixture.identify([.customerID: "ada", .iosIDFV: "1"]).person
+        let bob = try fixture.identify([.customerID: "bob"]).person
+        for _ in 0..<3 { _ = try fixture.identify([.customerID: "ada"]) }
+        _ = try fixture.identify([.customerID: "bob"])
+        // A refused call has nobody, and names a value of the person.
+        let refused = fixture.process([AttachIdentity(fixture.identity(.customerID, "ada"), to: bob, reason: nil)])
+        guard case .failure = refused[0] else {
+            Issue.record("\(refused)")
+            return
+        }
+        fixture.writer.writeLog(within: LogLimit(), at: fixture.clock.now)
+        func calls() throws -> [LoggedCall] {
+            try CallLogTests.segments(fixture).flatMap(\.reading.calls)
+        }
+        #expect(try calls().map(\.person) == [ada, ada, ada, bob, nil])
+        _ = fixture.process([ErasePerson(ada)])
+        #expect(fixture.writer.mustForget)
+        while fixture.writer.forgetInLog(at: fixture.clock.now) {}
+        #expect(try calls().map(\.person) == [bob])
+        #expect(try CallLogTests.notes(fixture).map(\.content) == [.erased(calls: 4)])
+        #expect(
+            try fixture.store.read { snapshot throws(StoreFault) in try snapshot.erasedPeople(in: World.project) }
+                == [ada])
+        #expect(!fixture.writer.mustForget)
     }
 
     @Test(
@@ -136,10 +173,10 @@ struct LoggedCallTests {
             LoggedCall.pack(act, at: moment, isJournalled: false, person: LoggedCallTests.person, .default))
         var segment = LogSegment(
             project: World.project, last: .zero, at: moment, content: .calls([]))
-        segment.add(packed, at: JournalSequence(rawValue: 300), moment)
-        let (calls, unreadable) = segment.calls
-        let call = try #require(calls.first)
-        #expect(calls.count == 1 && unreadable == 0)
+        segment.add(packed, at: JournalSequence(rawValue: 300))
+        let reading = segment.reading
+        let call = try #require(reading.calls.first)
+        #expect(reading.calls.count == 1 && reading.unreadable == 0)
         #expect(call.place == JournalSequence(rawValue: 300) && call.at == moment && !call.isJournalled)
         #expect(call.person == LoggedCallTests.person && !call.namedBlocked)
         #expect(LoggedCallTests.shown(call.act) == LoggedCallTests.shown(act))
@@ -170,8 +207,8 @@ struct LoggedCallTests {
             LoggedCall.pack(act, at: Instant(milliseconds: 1), isJournalled: true, person: nil, .default))
         var segment = LogSegment(
             project: World.project, last: .zero, at: Instant(milliseconds: 1), content: .calls([]))
-        segment.add(packed, at: .zero, Instant(milliseconds: 1))
-        let call = try #require(segment.calls.calls.first)
+        segment.add(packed, at: .zero)
+        let call = try #require(segment.reading.calls.first)
         #expect(call.namedBlocked && call.isJournalled && call.person == nil)
         guard case .identify(let kept) = call.act else {
             Issue.record("\(call.act)")
@@ -196,10 +233,54 @@ struct LoggedCallTests {
         let packed = try #require(
             LoggedCall.pack(LoggedCallTests.acts[5], at: moment, isJournalled: false, person: nil, .default))
         var segment = LogSegment(project: World.project, last: .zero, at: moment, content: .calls([]))
-        // A call at place 5 with two bytes that mean nothing.
-        segment.content = .calls([5, 2, 0xFF, 0xFF])
-        segment.add(packed, at: JournalSequence(rawValue: 6), moment)
-        let (calls, unreadable) = segment.calls
-        #expect(unreadable == 1 && calls.map(\.place.rawValue) == [6])
+        // A call at place 5 with two bytes that mean nothing. The differences have a sign.
+        (segment.content, segment.last) = (.calls([10, 2, 2, 0xFF, 0xFF]), JournalSequence(rawValue: 5))
+        segment.add(packed, at: JournalSequence(rawValue: 6))
+        let reading = segment.reading
+        #expect(reading.unreadable == 1 && reading.calls.map(\.place.rawValue) == [6])
+        #expect(reading.calls.map(\.at) == [moment])
+    }
+
+    @Test("has at most 40 bytes for a user and a device on average, and a note about repetitions beside it")
+    func size() throws {
+        var segment = LogSegment(project: World.project, last: .zero, at: Instant(milliseconds: 0), content: .calls([]))
+        let start: Int64 = 1_800_000_000_000
+        for number in 0..<1000 {
+            let person = PersonID(at: Instant(milliseconds: start), chance: UInt64(number))
+            let names: [Identity] =
+                number % 3 == 0
+                ? [
+                    LoggedCallTests.identity(.customerID, "u\(number)"),
+                    LoggedCallTests.identity(.iosIDFV, "d\(number)"),
+                ]
+                : [LoggedCallTests.identity(.iosIDFV, "d\(number)")]
+            let packed = try #require(
+                LoggedCall.pack(
+                    .identify(Identify(identities: names)), at: Instant(milliseconds: start + Int64(number)),
+                    isJournalled: false, person: person, .default))
+            segment.add(packed, at: JournalSequence(rawValue: Int64(1000 + number / 10)))
+        }
+        #expect(segment.byteCount <= 40 * 1000, "\(Double(segment.byteCount) / 1000) bytes a call")
+        var note = RepeatNote()
+        (note.calls, note.types) = (7, 3)
+        segment.add(note)
+        #expect(segment.reading.repeats == note && segment.reading.calls.count == 1000)
+    }
+
+    @Test("has its server in a store of several servers")
+    func server() throws {
+        let packed = try #require(
+            LoggedCall.pack(
+                LoggedCallTests.acts[5], at: Instant(milliseconds: 1), isJournalled: false, person: nil, .default))
+        var segment = LogSegment(project: World.project, last: .zero, at: Instant(milliseconds: 1), content: .calls([]))
+        segment.add(writer: 99)
+        segment.add(packed, at: JournalSequence(rawValue: 6))
+        #expect(segment.reading.calls.map(\.writer) == [99])
+    }
+}
+
+extension StoreFixture {
+    fileprivate func identity(_ type: IdentityType, _ value: String) -> Identity {
+        Identity(type, value, in: World.project, hash: store.hash)
     }
 }

@@ -77,6 +77,8 @@ package final class FailingStore: Store {
         try store.keep(segments, within: limit)
     }
 
+    package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try store.replace(segments) }
+
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }

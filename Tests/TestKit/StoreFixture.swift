@@ -81,6 +81,11 @@ package final class StoreFixture {
         Writer(store: store) { [unowned self] in chance.next() }
     }
 
+    /// Gives the writer another call log.
+    package func use(_ log: CallLog) {
+        writer = Writer(store: store, log: log) { [unowned self] in chance.next() }
+    }
+
     package static func makeSQLite(in folder: TemporaryFolder) throws -> SQLiteStore {
         let file = StoreFile(folder: folder.path)
         try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ in }

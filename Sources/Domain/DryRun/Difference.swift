@@ -124,8 +124,41 @@ package struct Difference: Equatable, Sendable {
         package var hashOnly = 0
         /// The calls that this version cannot read.
         package var unreadable = 0
+        /// The calls of several servers whose order the log does not have, although they name the same identity or person.
+        package var unordered = 0
+        /// The calls that the log left out because they repeat others, where the tried rules make something of a repetition.
+        package var repeats = 0
 
         package init() {}
+    }
+
+    /// A call that a rule of the tried strategy decided in a way of its own, with the explanation under these rules.
+    package struct Ruled: Equatable, Sendable {
+        /// The call of the journal; nil for a call of the log.
+        package let answered: Answered?
+        package let at: Instant
+        package let kind: ActKind
+        /// The name of the rule, or the code of the refusal.
+        package let rule: String
+        package let explanation: Explanation?
+    }
+
+    /// What the rules of the tried strategy did, by the name of the rule.
+    package struct Rules: Equatable, Sendable {
+        /// The merges by rules.
+        package internal(set) var merged: [String: Int] = [:]
+        /// The groups that calls did not get although they hold an identity of the call.
+        package internal(set) var keptApart: [String: Int] = [:]
+        /// The refused calls, by code.
+        package internal(set) var refused: [String: Int] = [:]
+        /// The people that calls made as stand-ins, and as neutral people of devices.
+        package internal(set) var standIns = 0
+        package internal(set) var neutral = 0
+        package internal(set) var samplesMerged: [Ruled] = []
+        package internal(set) var samplesKeptApart: [Ruled] = []
+        package internal(set) var samplesRefused: [Ruled] = []
+        package internal(set) var samplesStandIns: [Ruled] = []
+        package internal(set) var samplesNeutral: [Ruled] = []
     }
 
     /// The limit of samples of each kind.
@@ -143,6 +176,11 @@ package struct Difference: Equatable, Sendable {
     package internal(set) var joined = 0
     /// The number of people with access that would be split or merged, so that reads show the access with another person.
     package internal(set) var accessMoved = 0
+
+    package internal(set) var rules = Rules()
+    /// The erased people, and the number of their calls, which neither side has.
+    package internal(set) var erasedPeople = 0
+    package internal(set) var erasedCalls = 0
 
     package internal(set) var unknown = Unknown()
     /// Whether the people are those of a fresh store that was given the same calls under the tried rules.

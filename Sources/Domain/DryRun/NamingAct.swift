@@ -31,6 +31,40 @@ package enum NamingAct: Sendable {
         }
     }
 
+    /// The kind under which the journal keeps such a call.
+    var journalKind: ActKind {
+        switch self {
+        case .identify(let act): act.occasion.journalKind
+        case .modify: .modify
+        case .ingest: .ingest
+        case .attach: .attachIdentity
+        case .detach: .detachIdentity
+        case .release: .releaseDevice
+        }
+    }
+
+    /// The person that the caller named by its id.
+    var person: PersonID? {
+        switch self {
+        case .identify, .release: nil
+        case .modify(let act): act.person
+        case .ingest(let act): act.person
+        case .attach(let act): act.person
+        case .detach(let act): act.person
+        }
+    }
+
+    /// The identities and people of the call as numbers, for its naming component.
+    func names(_ found: PersonID?, _ holders: [PersonID]) -> [UInt64] {
+        var names = identities.map(\.key.name)
+        var people = holders
+        if let found { people.append(found) }
+        if let person { people.append(person) }
+        if case .identify(let act) = self, let previous = act.previous { people.append(previous) }
+        names += people.map(\.name)
+        return names
+    }
+
     /// Whether the call names a blocked value, which the log does not keep.
     func namesBlocked(_ strategy: Strategy) -> Bool {
         identities.contains { strategy.blockedValues.contains($0.value, $0.type) }
@@ -179,6 +213,60 @@ extension Ingest {
     fileprivate func with(person: PersonID?, _ identities: [Identity], devices: [Identity]) -> Ingest {
         let act = Ingest(person: person, identities: identities, devices: devices, rows: rows)
         return mergesNobody ? act.mergingNobody : act
+    }
+}
+
+extension IdentityKey {
+    /// A number of the identity for naming components.
+    package var name: UInt64 { hash.high ^ hash.low }
+}
+
+extension PersonID {
+    /// A number of the person for naming components.
+    package var name: UInt64 { UInt64(bitPattern: rawValue) &* 0xD6E8_FEB8_6659_FD93 }
+}
+
+extension JournalEntry {
+    /// The identities and people that the call named or changed, for naming components. Empty for calls that only add rows and
+    /// documents.
+    package var names: [UInt64] {
+        var names: [UInt64] = []
+        for change in changes {
+            switch change {
+            case .personMade(let person, _), .personErased(let person): names.append(person.name)
+            case .linked(let person, let identity): names += [person.name, identity.key.name]
+            case .unlinked(let person, _, let key): names += [person.name, key.name]
+            case .merged(let merge), .mergeUndone(let merge): names += [merge.from.name, merge.into.name]
+            case .rowAdded, .rowSuperseded, .documentPut, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
+                .renamed, .strategySet:
+                break
+            }
+        }
+        names += inputs.map(\.identity.key.name)
+        if !names.isEmpty, let person { names.append(person.name) }
+        return names
+    }
+}
+
+extension RecordedCall {
+    /// The same as ``JournalEntry/names``, of a call that was read from the journal.
+    package func names(_ hash: KeyedHash) -> [UInt64] {
+        func name(_ type: IdentityType, _ value: String) -> UInt64 {
+            IdentityKey(type, value.utf8.span, in: project, hash: hash).name
+        }
+        var names: [UInt64] = []
+        for fact in facts {
+            switch fact {
+            case .personMade(let person), .personErased(let person): names.append(person.name)
+            case .linked(let person, let type, let value), .unlinked(let person, let type, let value):
+                names += [person.name, name(type, value)]
+            case .merged(let merge), .mergeUndone(let merge): names += [merge.from.name, merge.into.name]
+            case .rowsAdded, .documentPut: break
+            }
+        }
+        for input in inputs { if let value = input.value { names.append(name(input.type, value)) } }
+        if !names.isEmpty, let person { names.append(person.name) }
+        return names
     }
 }
 

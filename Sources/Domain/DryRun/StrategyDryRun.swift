@@ -26,6 +26,17 @@ package final class StrategyDryRun {
 
     private let project: ProjectID
     private let hash: KeyedHash
+    private let strategy: Strategy
+    /// The erased people. The dry run leaves out their calls, because the journal no longer has them.
+    private let erased: Set<PersonID>
+    private var erasedPeople = 0
+    private var erasedCalls = 0
+    private var rules = Difference.Rules()
+    private var repeats = RepeatNote()
+    /// Whether a call named a value that too many people hold. Such a call may make a person each time.
+    private var sawTooCommon = false
+    /// The servers that wrote calls of the log about each name at the present place.
+    private var writers: (place: JournalSequence, of: [UInt64: UInt64]) = (.zero, [:])
     private let joinsSameUserIDs: Bool
     private let joinsAnonymous: Bool
     private let mergesByRule: Bool
@@ -71,10 +82,17 @@ package final class StrategyDryRun {
     private var refused = 0
     private var samples: [Difference.Elsewhere] = []
 
-    /// - Parameter directory: the present directory, with the rules in force.
-    package init(_ strategy: Strategy, for project: ProjectID, _ directory: Directory, hash: KeyedHash) {
+    /// - Parameters:
+    ///   - directory: the present directory, with the rules in force.
+    ///   - erased: the people of the project that are erased now.
+    package init(
+        _ strategy: Strategy, for project: ProjectID, _ directory: Directory, hash: KeyedHash,
+        erased: Set<PersonID> = []
+    ) {
         self.project = project
         self.hash = hash
+        self.strategy = strategy
+        self.erased = erased
         joinsSameUserIDs = strategy.guards.joinsSameUserIDs
         joinsAnonymous = strategy.restore.joinsAnonymous
         mergesByRule = strategy.mergesByRule
@@ -126,7 +144,13 @@ package final class StrategyDryRun {
         guard call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
             call.person != nil || !call.facts.isEmpty
         else { return }
+        if let person = call.person, erased.contains(person) {
+            skipErased(call)
+            return
+        }
         calls += 1
+        // An erasure removes its values from calls of other people.
+        if logged == nil, call.inputs.contains(where: { $0.value?.isEmpty == true }) { unknown.hashOnly += 1 }
         if let logBegin, call.sequence <= logBegin { unknown.beforeLog += 1 }
         let madeSomebody = call.facts.contains { fact in
             if case .personMade(let person) = fact { person == call.person } else { false }
@@ -155,8 +179,52 @@ package final class StrategyDryRun {
             unknown.unreadable += 1
             return
         }
+        if call.isAbout(erased) {
+            erasedCalls += 1
+            return
+        }
+        if call.writer != 0 { checkOrder(call) }
         calls += 1
         decide(act(of: call), at: call.at, was: call.person, false, call.place, nil)
+    }
+
+    /// Leaves out a call of an erased person.
+    private func skipErased(_ call: RecordedCall) {
+        if call.kind == .erase {
+            erasedPeople += call.facts.count { if case .personErased = $0 { true } else { false } }
+        } else {
+            erasedCalls += 1
+        }
+        for fact in call.facts {
+            switch fact {
+            // A merge with a person that is not erased has ended before the erasure.
+            case .merged, .mergeUndone: note(fact, call)
+            case .personMade, .linked, .unlinked, .personErased, .rowsAdded, .documentPut: break
+            }
+        }
+    }
+
+    /// Counts a call of the log whose order to a call of another server is unknown.
+    private func checkOrder(_ call: LoggedCall) {
+        if writers.place != call.place { writers = (call.place, [:]) }
+        var isUnordered = false
+        for name in call.names {
+            if let other = writers.of[name], other != call.writer { isUnordered = true }
+            writers.of[name] = call.writer
+        }
+        if isUnordered { unknown.unordered += 1 }
+    }
+
+    /// Notes calls that the log left out because they repeat others.
+    package func skip(_ repeats: RepeatNote) { self.repeats.add(repeats) }
+
+    /// Whether the tried rules make something of a call that repeats the last call of its naming component.
+    private var makesSomethingOfRepeats: Bool {
+        let known = IdentityTypeSet(strategy.hierarchy)
+        let types = IdentityType.idsync.filter { repeats.types & 1 << UInt64($0.rawValue & 63) != 0 }
+        // Tests prove for the presets that a repeated call changes nothing.
+        let isPreset = strategy.orderFree != nil
+        return !isPreset || wereOthersBlocked || sawTooCommon || types.contains { !known.contains($0) }
     }
 
     /// Takes the notes of the log about calls that it does not have. This comes before all calls.
@@ -164,6 +232,7 @@ package final class StrategyDryRun {
         for note in notes {
             switch note.content {
             case .calls, .opened, .closed: break
+            case .erased(let calls): erasedCalls += calls
             case .missing: logBegin = max(logBegin ?? .zero, note.last)
             case .gap(let milliseconds): unknown.gapSeconds += Int((milliseconds + 999) / 1000)
             }
@@ -302,10 +371,22 @@ package final class StrategyDryRun {
     ) {
         let stamp = stamp(at: moment)
         let view = index.pending
-        let result = Result { () throws(Refusal) in try view.decide(act, stamp, in: project) }
-        guard case .success(let decision) = result else {
+        var explanation: Explanation?
+        let decision: Decision<Reply>
+        do throws(Refusal) {
+            if let identify = act as? Identify, !strategy.isPlain {
+                var procedure = Procedure(identify, stamp, in: project, view)
+                defer { explanation = procedure.explanation }
+                decision = try procedure.decide().boxed.notingLinks(stamp, in: project, view)
+            } else {
+                decision = try view.decide(act, stamp, in: project)
+            }
+        } catch {
             // A call that was refused, and still would be, makes no difference.
-            if was != nil || sample != nil { refused += 1 }
+            guard was != nil || sample != nil else { return }
+            refused += 1
+            rules.refused[error.code, default: 0] += 1
+            note(error.code, \.samplesRefused, act, explanation, at: moment, sample)
             return
         }
         if var outcome = decision.outcome {
@@ -313,7 +394,12 @@ package final class StrategyDryRun {
                 let names = SameUserID(outcome.linked, except: blockedValues, in: project, hash: hash)
                 outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
+            noteRules(outcome, act, explanation, at: moment, sample)
             keep(outcome, stamp, sequence)
+        }
+        for kept in explanation?.keptApart ?? [] {
+            rules.keptApart[kept.rule, default: 0] += 1
+            note(kept.rule, \.samplesKeptApart, act, explanation, at: moment, sample)
         }
         guard let would = decision.answer.seen else { return }
         index.see(would, at: order.next(at: moment))
@@ -324,6 +410,63 @@ package final class StrategyDryRun {
         elsewhere += 1
         guard let sample, samples.count < Difference.samples else { return }
         samples.append(Difference.Elsewhere(sample, madeBy: madeBy[would]))
+    }
+
+    /// Counts what the rules did in a call.
+    private func noteRules(
+        _ outcome: Outcome, _ act: any Act, _ explanation: Explanation?, at moment: Instant, _ sample: RecordedCall?
+    ) {
+        if outcome.inputs.contains(where: { $0.fate == .tooCommon }) { sawTooCommon = true }
+        var rule: String?
+        var makesPerson = false
+        for change in outcome.changes {
+            switch change {
+            case .merged(let merge):
+                guard merge.rule == .match || merge.rule == .sameUserID else { continue }
+                rule = "\(merge.rule.name)"
+                rules.merged["\(merge.rule.name)", default: 0] += 1
+            case .personMade: makesPerson = true
+            case .documentPut(let key, _, _) where key.kind == .standIn && makesPerson:
+                rules.standIns += 1
+                note("stand_in", \.samplesStandIns, act, explanation, at: moment, sample)
+            case .documentPut(let key, _, _) where key.kind == .neutralPerson && makesPerson:
+                rules.neutral += 1
+                note("contested_device", \.samplesNeutral, act, explanation, at: moment, sample)
+            case .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased,
+                .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet:
+                break
+            }
+        }
+        if let rule { note(rule, \.samplesMerged, act, explanation, at: moment, sample) }
+    }
+
+    /// Keeps a call as a sample, if there is room.
+    private func note(
+        _ rule: String, _ samples: WritableKeyPath<Difference.Rules, [Difference.Ruled]>, _ act: any Act,
+        _ explanation: Explanation?, at moment: Instant, _ sample: RecordedCall?
+    ) {
+        guard rules[keyPath: samples].count < Difference.samples else { return }
+        var explanation = explanation
+        if explanation == nil, let identify = act as? Identify {
+            // The short way of plain strategies explains nothing by itself.
+            var procedure = Procedure(identify, stamp(at: moment), in: project, index.pending)
+            _ = try? procedure.decide()
+            explanation = procedure.explanation
+        }
+        rules[keyPath: samples].append(
+            Difference.Ruled(
+                answered: sample.map(Difference.Answered.init), at: moment,
+                kind: sample?.kind ?? act.naming?.journalKind ?? .identify, rule: rule,
+                explanation: explanation.map(inPresentPeople)))
+    }
+
+    /// An explanation with people of the journal in the place of people of the dry run. People without a counterpart are left out.
+    private func inPresentPeople(_ explanation: Explanation) -> Explanation {
+        var present: [PersonID: PersonID] = [:]
+        for (was, counterpart) in counterparts where present[counterpart.home].map({ was < $0 }) ?? true {
+            present[counterpart.home] = was
+        }
+        return explanation.sorted.replacing { present[$0] }
     }
 
     private func meet(_ was: PersonID, _ would: PersonID) {
@@ -363,7 +506,7 @@ package final class StrategyDryRun {
             if ended.contains(hold) { return false }
             return index.pending.person(hold.person).map { index.pending.holds($0, hold.identity) } ?? false
         }
-        for fact in call.facts {
+        for fact in call.facts where !concernsErased(fact) {
             switch fact {
             case .personMade(let person): if counterparts[person] == nil { _ = place(person) }
             case .linked(let person, let type, let value):
@@ -423,6 +566,18 @@ package final class StrategyDryRun {
         }
     }
 
+    /// Whether a fact concerns an erased person, whose calls the dry run leaves out.
+    private func concernsErased(_ fact: RecordedCall.Fact) -> Bool {
+        if erased.isEmpty { return false }
+        switch fact {
+        case .personMade(let person), .linked(let person, _, _), .unlinked(let person, _, _), .personErased(let person),
+            .rowsAdded(let person, _, _, _), .documentPut(let person, _):
+            return erased.contains(person)
+        case .merged(let merge), .mergeUndone(let merge):
+            return erased.contains(merge.from) || erased.contains(merge.into)
+        }
+    }
+
     /// Whether the dry run refuses a claim or a link of two people that are not one. The rules are those of the calls
     /// themselves.
     private func mayNotJoin(_ from: PersonID, _ into: PersonID, _ rule: Merge.Rule) -> Bool {
@@ -440,7 +595,7 @@ package final class StrategyDryRun {
     /// Notes the facts of the journal about people, independent of the results here.
     private func note(_ fact: RecordedCall.Fact, _ call: RecordedCall) {
         switch fact {
-        case .personMade(let person): people.insert(person)
+        case .personMade(let person): if !erased.contains(person) { people.insert(person) }
         case .merged(let merge): was.load(merge)
         case .mergeUndone(let merge): was.commitUndo(merge.id)
         case .rowsAdded(let person, let kind, _, _): if kind.isTold { holdsAccess.insert(person) }
@@ -507,6 +662,9 @@ package final class StrategyDryRun {
         (difference.installs, difference.access) = (activation.finished(), restoring.finished())
         difference.unproven = proofs.count
         difference.unknown = unknown
+        difference.unknown.repeats = makesSomethingOfRepeats ? repeats.calls : 0
+        difference.rules = rules
+        (difference.erasedPeople, difference.erasedCalls) = (erasedPeople, erasedCalls)
         // Calls may also be missing where the journal has none.
         if logBegin != nil, unknown.beforeLog == 0, calls > 0 { difference.unknown.beforeLog = 1 }
         difference.peopleNow = Set(people.map { was.group(of: $0).root }).count

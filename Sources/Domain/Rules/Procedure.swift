@@ -206,6 +206,8 @@ struct Procedure<V: DecisionFacts> {
 
     /// The person of a call that needs no search: steps 3 and 4.
     private mutating func targetWithoutSearch() -> Target? {
+        // Only the writer knows the times of links.
+        if !strategy.guards.windows.isEmpty, !view.hasDocuments { return .needsWriter }
         let devices = searched.filter(\.type.isDevice)
         // A call that names a blocked user id is no call of the device's last user.
         let namesOnlyDevices = !devices.isEmpty && identities.allSatisfy(\.type.isDevice)
@@ -273,11 +275,13 @@ struct Procedure<V: DecisionFacts> {
         return .new(ground: .nobody)
     }
 
-    /// Step 5: leaves out the devices of several known users. The first device, if no identity remains.
+    /// Step 5: leaves out the devices of several known users, also devices of types that the hierarchy does not have. The first
+    /// device, if no identity remains.
     private mutating func leaveOutContested() -> Identity? {
         guard rules.contestedDevice == .stableAnonymous, !lookUp.namesLogin else { return nil }
         var first: Identity?
-        for device in searched where device.type.isDevice {
+        let others = identities.filter { takesPart($0) && !strategy.hierarchy.contains($0.type) }
+        for device in searched + others where device.type.isDevice {
             guard parties(of: device).count(where: { isKnown($0) }) > 1,
                 let index = identities.firstIndex(of: device)
             else { continue }
@@ -363,9 +367,11 @@ struct Procedure<V: DecisionFacts> {
         return over
     }
 
-    /// The number of different values of a type that some groups hold.
+    /// The number of different values of a type that some groups hold, as far as the limit of the type counts them.
     private func distinct(_ type: IdentityType, _ parties: [Party]) -> Int {
-        parties.reduce(into: Set<IdentityKey>()) { $0.formUnion(view.values(of: type, in: $1.group)) }.count
+        parties.reduce(into: Set<IdentityKey>()) { values, party in
+            values.formUnion(view.counted(type, of: party.group, strategy, in: project, at: stamp.at))
+        }.count
     }
 
     /// Leaves out the weakest identity of the call, among identities that the groups hold and identities of a type over its

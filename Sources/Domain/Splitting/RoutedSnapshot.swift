@@ -295,6 +295,10 @@ package final class RoutedSnapshot: Snapshot {
     ) throws(StoreFault) -> [NotedCall] {
         try base.calls(readingGroupsOf: people, after: sequence, limit: limit)
     }
+    package func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        try base.erasedPeople(in: project)
+    }
+
     package func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try base.logNotes(in: project) }
     package func logged(
         in project: ProjectID, after number: Int64, limit: Int

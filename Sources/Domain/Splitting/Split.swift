@@ -149,7 +149,8 @@ extension SplitPerson {
             changes.append(.unlinked(person, identity.type, identity.key))
             if !wasHeld {
                 let same = own.filter { $0.value == identity.type }.map(\.key)
-                if into != nil, view.isAtLimit(of: identity, holder, holding: same, strategy) {
+                if into != nil, view.isAtLimit(of: identity, holder, holding: same, strategy, in: project, at: stamp.at)
+                {
                     throw .tooManyIdentities
                 }
                 guard room.take(identity.type) else { throw .full(.person, about: holder) }
@@ -346,7 +347,7 @@ extension DecisionFacts {
 extension DocumentKind {
     /// Whether such a document of a person says what the person did, and not only who the person is.
     fileprivate var isContent: Bool {
-        isOfPerson && self != .partedFrom && self != .restoredLinks && self != .splitLanes
+        isOfPerson && ![.partedFrom, .restoredLinks, .splitLanes, .linkTimes].contains(self)
     }
 }
 

@@ -53,7 +53,9 @@ extension RulesModel.Rules {
                 "undefined", "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}",
             ]
             blocked = words.map { .same($0) }
-            if name == "mixpanel_original" { (mergeGuards, mergeRoot) = (["device_is_uuid4"], "oldest") }
+            if name == "mixpanel_original" {
+                (mergeGuards, mergeRoot, identitiesPerGroup) = (["device_is_uuid4"], "oldest", 500)
+            }
         case "posthog":
             (protectsKnown, mergeOnMatch) = (false, "anonymous_into_known")
             let anyCase = [

@@ -17,6 +17,8 @@ struct RulesModel {
         var onLogout = "create"
         var protectsKnown = true
         var limits: [String: Int] = [:]
+        /// The days for which a limit counts a value, for limits that do not count for ever.
+        var windowDays: [String: Int] = [:]
         var onLimit = "demote"
         var decideOn = "member"
         var mergeOnMatch = "never"
@@ -28,6 +30,9 @@ struct RulesModel {
         var onExistingUser = "switch"
         var sharedDevicePeople = 1000
         var membersPerGroup = 10_000
+        var identitiesPerGroup: Int?
+        var identitiesPerPerson = 1000
+        var identitiesPerDeviceType = 100
         var blocked: [Matcher] = []
 
         var mergesPeople: Bool { mergeOnMatch != "never" }
@@ -112,7 +117,9 @@ struct RulesModel {
     private(set) var rules: Rules
     /// The people and their identities, both in the order in which calls made them.
     private var people: [Int64] = []
-    private var links: [(person: Int64, name: Name)] = []
+    private var links: [(person: Int64, name: Name, at: Int64)] = []
+    /// The time of the present call, in milliseconds.
+    private var now: Int64 = 0
     private var merges: [Merge] = []
     private var seenAt: [Int64: Int] = [:]
     private var parted: Set<Set<Int64>> = []
@@ -186,9 +193,15 @@ struct RulesModel {
         let isMerged = merges.contains { !$0.isByRule && Set([$0.from, $0.into]) == Set([from, into]) }
         if from == into || isMerged { return "one_already" }
         let union = group(of: from).union(group(of: into))
-        if !group(of: from).contains(into), union.count > rules.membersPerGroup { return "group_full" }
+        if !group(of: from).contains(into), isFull(union.count, identities: names(of: union).count) {
+            return "group_full"
+        }
         merges.append(Merge(id: id, from: from, into: into, isByRule: false))
         return nil
+    }
+
+    private func isFull(_ members: Int, identities: Int) -> Bool {
+        members > rules.membersPerGroup || identities > rules.identitiesPerGroup ?? .max
     }
 
     /// Undoes a merge. No rule merges the two people again.
@@ -235,7 +248,8 @@ struct RulesModel {
     /// - Parameters:
     ///   - fresh: the id of a person that the call makes.
     ///   - isReadOnly: whether the call is a dry run.
-    mutating func answer(_ call: Call, fresh: Int64, isReadOnly: Bool = false) -> Answer {
+    mutating func answer(_ call: Call, fresh: Int64, at moment: Int64 = 0, isReadOnly: Bool = false) -> Answer {
+        now = moment
         let before = self
         clock += 1
         var answer: Answer
@@ -333,7 +347,8 @@ struct RulesModel {
         let namesLogin = search.taking.contains { rules.login.contains($0.type) }
         if rules.contestedDevice == "stable_anonymous", !namesLogin {
             var first: Name?
-            for device in searched(search) where RulesModel.devices.contains(device.type) {
+            let others = search.taking.filter { !rules.hierarchy.contains($0.type) }
+            for device in searched(search) + others where RulesModel.devices.contains(device.type) {
                 guard parties(device).filter(isKnown).count >= 2 else { continue }
                 search.aside[device] = "contested_device"
                 first = first ?? device
@@ -428,7 +443,12 @@ struct RulesModel {
         return rules.limits.keys.sorted().filter { type in
             let added = search.taking.filter { $0.type == type && !held.contains($0) }
             if holders.count < 2, added.isEmpty { return false }
-            return held.filter { $0.type == type }.count + added.count > rules.limits[type] ?? 0
+            let members = Set(groups.flatMap(\.self))
+            let counted = links.filter { link in
+                let isRecent = rules.windowDays[type].map { link.at > now - Int64($0) * 86_400_000 } ?? true
+                return link.name.type == type && members.contains(link.person) && isRecent
+            }
+            return Set(counted.map(\.name)).count + added.count > rules.limits[type] ?? 0
         }
     }
 
@@ -489,7 +509,8 @@ struct RulesModel {
                 keepApart("parted")
                 continue
             }
-            if together.reduce(own == nil ? 1 : 0, { $0 + $1.members.count }) > rules.membersPerGroup {
+            let members = together.reduce(own == nil ? 1 : 0) { $0 + $1.members.count }
+            if isFull(members, identities: together.reduce(0) { $0 + names(of: $1.members).count }) {
                 keepApart("group_full")
                 continue
             }
@@ -594,8 +615,13 @@ struct RulesModel {
                 answer.left.append("\(name.type) limit_reached")
             } else if rules.unique.contains(name.type), !holders(of: name).isEmpty {
                 answer.left.append("\(name.type) held_elsewhere")
+            } else if names(of: [person]).count >= rules.identitiesPerPerson
+                || RulesModel.devices.contains(name.type)
+                    && names(of: [person]).count(where: { $0.type == name.type }) >= rules.identitiesPerDeviceType
+            {
+                answer.left.append("\(name.type) person_full")
             } else {
-                links.append((person, name))
+                links.append((person, name, now))
                 answer.linked.append(name.type)
             }
         }

@@ -7,7 +7,8 @@ import Testing
 @Suite("The rules, and a model of them")
 struct RulesModelTests {
     static let presets = StrategyPreset.allCases.filter { $0.strategy != nil }
-    private static let seeds = Soak.seeds(6)
+    /// A long run has more than a million calls.
+    private static let seeds = Soak.seeds(Soak.factor > 1 ? 30 : 6)
     private static let callsPerHistory = 40
 
     @Test("come to the same under each preset", arguments: presets)
@@ -68,6 +69,18 @@ struct RulesModelTests {
         let modified = try other.decide(Modify(person: customer, items: [item]), at)
         seen.fates.formUnion(modified.outcome?.inputs.map(\.fate) ?? [])
 
+        // A member of a group, with an immutable value of another member.
+        var immutable = StrategyEdit()
+        (immutable.immutable, immutable.login, immutable.unique) = (
+            [.email], [.customerID, .email], [.customerID, .email]
+        )
+        var group = World(try SetStrategy.edit(immutable).strategy(after: StrategyHistory(first: .default)))
+        let ada = group.identify([.customerID: "ada", .email: "a@x"]).person
+        let bob = group.identify([.customerID: "bob", .email: "b@x"]).person
+        group.keep(try group.decide(MergePeople(from: ada, into: bob), at), at)
+        let both = Identify(identities: World.identities([.customerID: "ada", .email: "b@x"]), inspection: [.explains])
+        seen.note(try #require(try group.decide(IdentifyUser(both), at).answer.as(UserIdentified.self)))
+
         for kind in Explanation.Ground.Kind.allCases { #expect(seen.grounds.contains(kind), "\(kind)") }
         for fate in JournalEntry.Input.Fate.allCases { #expect(seen.fates.contains(fate), "\(fate)") }
         let rules =
@@ -94,7 +107,7 @@ struct RulesModelTests {
             values.randomElement(using: &generator) ?? values[0]
         }
         for _ in 0..<Int.random(in: 1...8, using: &generator) {
-            switch Int.random(in: 0..<17, using: &generator) {
+            switch Int.random(in: 0..<19, using: &generator) {
             case 0: rules.login = pick([["customerid"], ["customerid", "email"], [], ["google"]], &generator)
             case 1:
                 rules.unique = pick(
@@ -119,6 +132,13 @@ struct RulesModelTests {
                 rules.deviceWithoutUser = pick(["resolve", "last_known", "first_known", "always_new"], &generator)
             case 14: rules.contestedDevice = pick(["resolve", "stable_anonymous"], &generator)
             case 15: rules.onExistingUser = pick(["switch", "refuse"], &generator)
+            case 16:
+                // A window without a limit has no meaning.
+                for type in rules.limits.keys { rules.windowDays[type] = pick([7, 30, 365, nil], &generator) }
+            case 17:
+                if generator.oneIn(2) { rules.identitiesPerGroup = Int.random(in: 2...6, using: &generator) }
+                if generator.oneIn(2) { rules.identitiesPerPerson = Int.random(in: 1...4, using: &generator) }
+                if generator.oneIn(2) { rules.identitiesPerDeviceType = Int.random(in: 1...2, using: &generator) }
             default:
                 if generator.oneIn(2) { rules.sharedDevicePeople = Int.random(in: 1...3, using: &generator) }
                 if generator.oneIn(2) { rules.membersPerGroup = Int.random(in: 2...4, using: &generator) }
@@ -148,6 +168,12 @@ struct RulesModelTests {
         edit.limits = [:]
         for (type, limit) in rules.limits { edit.limits?[try #require(IdentityType(named: type))] = limit }
         edit.onLimit = ["separate": .separate, "refuse": .refuse, "leave": .leave][rules.onLimit] ?? .demote
+        for (type, days) in rules.windowDays where rules.limits[type] != nil {
+            edit.windows[try #require(IdentityType(named: type))] = [7: .week, 30: .month, 365: .year][days]
+        }
+        edit.identitiesPerGroup = .some(rules.identitiesPerGroup)
+        edit.identitiesPerPerson = rules.identitiesPerPerson
+        edit.identitiesPerDeviceType = rules.identitiesPerDeviceType
         edit.decideOn = rules.decideOn == "group" ? .group : .member
         edit.mergeOnMatch =
             ["any": .any, "anonymous_into_known": .anonymousIntoKnown][rules.mergeOnMatch] ?? .never
@@ -187,6 +213,7 @@ private struct RulesHistory {
     private var model: RulesModel
     private var generator: SeededGenerator
     private var number: UInt64 = 0
+    private var time: Int64 = 1_800_000_000_000
     private var people: [Int64] = []
     private var told: [String] = []
     private(set) var seen = Seen()
@@ -243,7 +270,9 @@ private struct RulesHistory {
 
     private mutating func stamp() -> Stamp {
         number += 1
-        let at = Instant(milliseconds: 1_800_000_000_000 + Int64(number) * 1000)
+        // A window slides with the days.
+        time += generator.oneIn(6) ? Int64.random(in: 1...20, using: &generator) * 86_400_000 : 1000
+        let at = Instant(milliseconds: time)
         return Stamp(at: at, person: PersonID(at: at, chance: number))
     }
 
@@ -300,7 +329,8 @@ private struct RulesHistory {
         let answer = RulesHistory.answer(reply, refusal)
         if let user = reply?.as(UserIdentified.self) { seen.note(user) }
         if let refusal { seen.refusals.insert(refusal) }
-        let expected = model.answer(call, fresh: stamp.person.rawValue, isReadOnly: isReadOnly)
+        let expected = model.answer(
+            call, fresh: stamp.person.rawValue, at: stamp.at.milliseconds, isReadOnly: isReadOnly)
         told.append("    \(answer)")
         if answer.refusal == nil, answer.person != 0, !people.contains(answer.person) { people.append(answer.person) }
         return answer == expected ? nil : "the model: \(expected)"

@@ -7,8 +7,11 @@ import { empty, facts, failure, long, paged, table } from "../list.js";
 import { personLink } from "./changes.js";
 
 const choices = {
-  preset: ["default", "profile_conversion", "profile_link", "profile_isolation", "best_match", "custom"],
-  on_new_known: ["keep", "create"], on_logout: ["create", "return"], on_limit: ["demote", "leave"],
+  preset: ["default", "profile_conversion", "profile_link", "profile_isolation", "best_match", "segment", "amplitude", "mixpanel_simplified", "mixpanel_original",
+    "posthog", "rudderstack", "snowplow", "revenuecat_transfer", "revenuecat_keep", "sentiance", "owlmetry", "qonversion", "firebase_link", "custom"],
+  on_new_known: ["keep", "create"], on_logout: ["create", "return", "resolve"], on_limit: ["demote", "separate", "refuse", "leave"],
+  decide_on: ["member", "group"], merge_on_match: ["never", "anonymous_into_known", "any"], merge_root: ["known", "oldest"],
+  device_without_user: ["resolve", "last_known", "first_known", "always_new"], contested_device: ["resolve", "stable_anonymous"], on_existing_user: ["switch", "refuse"],
 };
 const help = {
   preset: "A preset sets all other rules. Choose custom to keep the other rules as they are here.",
@@ -18,6 +21,11 @@ const help = {
   lowercase_email: "Whether e-mail addresses are changed to small letters.", blocked_values: "Values that name nobody, such as zeros.",
   shared_device_people: "The number of people that may hold a device.", same_user_id: "Whether equal user ids in several dialects belong to one human.",
   on_limit: "What happens to a call that would exceed a limit.",
+  protect_known: "Whether a known group is found only by one of its login identities.", decide_on: "Whether a call answers a person or the root of a group.",
+  merge_on_match: "What a call does that names identities of several groups.", merge_root: "The person that stands for a group after a merge by a rule.",
+  known_into_known: "Whether a rule may merge two known users.", device_without_user: "What a call finds that names only devices.",
+  contested_device: "What a device of several known users finds.", on_existing_user: "What happens to a call whose identities belong to several groups.",
+  strategy_dry_run_days: "The days for which the server keeps calls that changed nothing, for dry runs.",
 };
 const pollMilliseconds = 700;
 
@@ -151,18 +159,26 @@ export default async function rules(place, { heading, leave, again }) {
 }
 
 function outcome(difference) {
-  const { calls, people, access, samples, exact, unknown } = difference;
-  const names = { before_log: "calls from before the log", gap_seconds: "seconds before a server was killed", blocked_values: "calls with blocked values", hash_only: "calls with values that nobody held", unreadable: "unreadable calls" };
+  const { calls, people, access, samples, exact, unknown, erased } = difference;
+  const byRule = (counts) => Object.entries(counts ?? {}).map(([rule, count]) => `${rule} ${count.toLocaleString("en")}`).join(", ") || "none";
+  const ruled = (title, rows) => rows?.length ? long(title, [["Rule", (sample) => shown(sample.rule)], ["Call", (sample) => shown(sample.call ?? "not in the journal")], ["What", (sample) => shown(sample.kind)],
+    ["When", (sample) => moment(sample.at)], ["Found by", (sample) => shown(sample.explain?.ground)]], rows, null) : null;
+  const names = { unordered: "calls of several servers without an order", repeats: "repeated calls", before_log: "calls from before the log", gap_seconds: "seconds before a server was killed", blocked_values: "calls with blocked values", hash_only: "calls with values that nobody held", unreadable: "unreadable calls" };
   const missing = Object.entries(unknown ?? {}).filter(([, count]) => count).map(([name, count]) => `${count.toLocaleString("en")} ${names[name] ?? name}`);
   return [h("h3", {}, "What would have been different"), facts([
     ["Calls made again", calls.made_again.toLocaleString("en")], ["Answered with another person", calls.elsewhere.toLocaleString("en")], ["Refused", calls.refused.toLocaleString("en")],
     ["People now", people.now.toLocaleString("en")], ["People then", people.then.toLocaleString("en")], ["Split", people.split.toLocaleString("en")], ["Joined", people.joined.toLocaleString("en")],
     ["Exact", exact ? "yes: all calls are known" : `no: ${missing.join(", ")}`],
+    ["Merges by rules", byRule(difference.merged_by_rule)], ["Groups kept apart", byRule(difference.kept_apart)], ["Refused, by reason", byRule(difference.refused)],
+    ["Stand-ins", (difference.stand_ins ?? 0).toLocaleString("en")], ["Neutral people of devices", (difference.neutral ?? 0).toLocaleString("en")],
+    ["Erased people, left out", `${(erased?.people ?? 0).toLocaleString("en")} with ${counted(erased?.calls ?? 0, "call")}`],
     ["Access of people that changes", (people.access_moved ?? 0).toLocaleString("en")],
   ]), samples.split?.length ? long("People that would be several", [["Person", (sample) => personLink(sample.person)], ["Made by calls", (sample) => shown(sample.made_by.join(", "))]], samples.split, null) : null,
   samples.joined?.length ? long("People that would be one", [["People", (all) => all.map((one) => [personLink(one), " "])]], samples.joined, null) : null,
   samples.elsewhere?.length ? long("Calls with another answer", [["Call", (sample) => shown(String(sample.call))], ["What", (sample) => shown(sample.kind)], ["Person", (sample) => personLink(sample.person)],
     ["Instead", (sample) => shown(sample.instead, "id")]], samples.elsewhere, null) : null,
+  ruled("Merges by rules", samples.merged_by_rule), ruled("Groups that rules keep apart", samples.kept_apart), ruled("Calls that would be refused", samples.refused),
+  ruled("Stand-ins", samples.stand_ins), ruled("Neutral people", samples.neutral),
   access ? h("details", {}, h("summary", {}, "All numbers"), json(difference)) : null];
 }
 
