@@ -35,6 +35,7 @@ package enum ConsoleRoutes {
                 operation: Operation(
                     id: "root",
                     summary: "Answers the console to browsers, and the server's addresses to other programs.",
+                    ignoresOtherParameters: true,
                     responses: [
                         .init(
                             .ok, "The addresses; with text/html in Accept, the page of the console.",
@@ -51,7 +52,7 @@ package enum ConsoleRoutes {
             Endpoint(
                 .get, "/console", scope: nil,
                 operation: Operation(
-                    id: "console", summary: "Answers the page of the console.",
+                    id: "console", summary: "Answers the page of the console.", ignoresOtherParameters: true,
                     responses: [.init(.ok, "The page.", contentType: "text/html", schema: .string())]),
                 action: .answer { request, _, _ in answers.page(request) }),
             file("/favicon.ico", id: "console_icon", summary: "Answers the icon of the console.") { request in
@@ -76,7 +77,7 @@ package enum ConsoleRoutes {
         Endpoint(
             .get, path, scope: nil,
             operation: Operation(
-                id: id, summary: summary,
+                id: id, summary: summary, ignoresOtherParameters: true,
                 responses: [
                     .init(.ok, "The file, in the media type of its name."),
                     .init(.notModified, "If-None-Match names the file's tag."),
@@ -150,15 +151,7 @@ private struct Answers: Sendable {
         return accepts("gzip", request.field("accept-encoding")) ? pair.compressed : pair.plain
     }
 
-    /// Whether a list of an Accept field names something, without a weight of 0 (RFC 9110 12.4.2).
-    func accepts(_ name: String, _ list: String?) -> Bool {
-        guard let list else { return false }
-        return list.lowercased().split(separator: ",").contains { entry in
-            let parts = entry.split(separator: ";").map { part in part.filter { $0 != " " && $0 != "\t" } }
-            guard parts.first == name else { return false }
-            return !parts.dropFirst().contains { ["q=0", "q=0.0", "q=0.00", "q=0.000"].contains($0) }
-        }
-    }
+    func accepts(_ name: String, _ list: String?) -> Bool { list.map { AcceptList.names(name, in: $0) } ?? false }
 
     private static func mediaType(_ name: String) -> String {
         switch name.split(separator: ".").last.map(String.init) ?? "" {

@@ -176,6 +176,7 @@ enum AppCalls {
         .get, "/v1/apps", scope: .appsRead,
         operation: Operation(
             id: "list_apps", summary: "Lists the apps of the project, the oldest first.",
+            query: [.init("team_id", .string()), .init("project_id", .string())],
             responses: [
                 .init(.ok, "All of them.", schema: .object([.init("apps", .array(.object(schema)), required: true)]))
             ] + ClaimFault.answers),

@@ -196,7 +196,9 @@ enum AttachmentCalls {
         .get, "/v1/attachments", scope: .eventsRead, limit: .claim,
         operation: Operation(
             id: "list_attachments", summary: "Lists attachments, the newest first.",
-            description: "The list has attachments of development builds too, and announced files without bytes.",
+            description: """
+                Without data_mode the list has attachments of development builds too. It has announced files without bytes.
+                """,
             query: [
                 .init("event_id", .string()), .init("event_client_id", .string()), .init("issue_id", .string()),
             ] + RowFilter.parameters([]) + RowFilter.pages,
@@ -204,7 +206,7 @@ enum AttachmentCalls {
         action: .steps(
             body: .optional,
             decode: { request, caller, tools throws(Rejection) in
-                let all = try RowFilter.read(request, caller, tools)
+                let all = try RowFilter.read(request, caller, tools, allModes: true)
                 let events: EventFilter
                 do throws(ClaimFault) {
                     events = EventFilter(try ReadQuery(request))
@@ -213,7 +215,7 @@ enum AttachmentCalls {
                 }
                 let (now, user) = (caller.now, all.user)
                 // The person of an attachment can become known after the attachment has arrived.
-                let filter = all.ofAllUsers.inAllModes
+                let filter = all.ofAllUsers
                 return .read { snapshot throws(StoreFault) in
                     let wanted = try events.resolved(filter.project, snapshot)
                     let page = ItemPage<Shown>(limit: filter.limit) { row, snapshot throws(StoreFault) in

@@ -1,5 +1,6 @@
 import CivilTime
 import Domain
+import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
@@ -68,7 +69,7 @@ struct ReadQuery {
     private let request: Query
 
     init(_ request: borrowing Request) throws(ClaimFault) {
-        guard let query = request.query else { throw ClaimFault("the query is malformed") }
+        guard let query = request.query else { throw ClaimFault(Refusal.malformedQuery.message) }
         self.request = query
     }
 

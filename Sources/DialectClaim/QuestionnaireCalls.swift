@@ -23,6 +23,10 @@ enum QuestionnaireCalls {
             description: """
                 Takes bundle_id, user_id, and force: with force=true whoever has answered or dismissed it is asked too.
                 """,
+            query: [
+                .init("bundle_id", .string()), .init("user_id", .string()),
+                .init("force", .string(oneOf: ["true", "1", "false", "0"])),
+            ],
             responses: [
                 .init(
                     .ok, "The questions, or why the user is not asked.",

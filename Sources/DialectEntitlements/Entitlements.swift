@@ -119,9 +119,12 @@ package enum Entitlements {
                 }))
     }
 
+    static let installParameter = Schema.Property(
+        "device_user_id", .string("The install's own user, as in Onym-Device-User."))
+
     /// The query's parameters that describe the view of the call.
     static let sessionQuery: [Schema.Property] = [
-        .init("device_user_id", .string("The install's own user, as in Onym-Device-User.")),
+        installParameter,
         .init("identity_id", .string("The signed-in identity, or nothing, as in Onym-Identity.")),
     ]
 

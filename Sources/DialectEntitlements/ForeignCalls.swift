@@ -55,7 +55,8 @@ enum ForeignCalls {
         Endpoint(
             .get, "/v2/screens/:id", scope: .accessRead,
             operation: Operation(
-                id: "foreign_legacy_screen", summary: "There are no screens.", responses: LegacyCalls.answers),
+                id: "foreign_legacy_screen", summary: "There are no screens.", ignoresOtherParameters: true,
+                responses: LegacyCalls.answers),
             action: answering { _, _ in LegacyCalls.failure(.notFound, LegacyCalls.general, "Screen not found") }),
     ]
 
@@ -69,7 +70,7 @@ enum ForeignCalls {
         Endpoint(
             method, path, scope: method == .get ? .accessRead : .usersWrite,
             operation: Operation(
-                id: id, summary: summary,
+                id: id, summary: summary, ignoresOtherParameters: true,
                 responses: [.init(.ok, "Nothing, in the form that apps read.", schema: nothing)]
                     + Entitlements.answers()),
             action: answering { _, _ in Entitlements.json { $0.raw(Array("\(body)".utf8)) } })
@@ -78,7 +79,9 @@ enum ForeignCalls {
     private static func missing(_ method: Method, _ path: String, _ id: String, _ message: String) -> Endpoint {
         Endpoint(
             method, path, scope: method == .get ? .accessRead : .usersWrite,
-            operation: Operation(id: id, summary: message + ".", responses: Entitlements.answers([.notFound])),
+            operation: Operation(
+                id: id, summary: message + ".", ignoresOtherParameters: true,
+                responses: Entitlements.answers([.notFound])),
             action: answering { _, _ in Entitlements.error(.notFound, "resource", "not_found", message) })
     }
 
@@ -87,7 +90,7 @@ enum ForeignCalls {
         Endpoint(
             method, path, scope: .usersWrite,
             operation: Operation(
-                id: id, summary: "Answers the body again, and keeps nothing.",
+                id: id, summary: "Answers the body again, and keeps nothing.", ignoresOtherParameters: true,
                 responses: [.init(.ok, "The body.", schema: nothing)] + Entitlements.answers()),
             action: answering { request, tools throws(Rejection) in
                 let body: [UInt8]
@@ -105,6 +108,7 @@ enum ForeignCalls {
             method, path, scope: method == .get ? .accessRead : .usersWrite,
             operation: Operation(
                 id: id, summary: "Answers nothing in the form that apps read, and keeps nothing.",
+                ignoresOtherParameters: true,
                 responses: [.init(.ok, "Nothing.", schema: LegacyCalls.envelope)] + LegacyCalls.answers),
             action: answering { _, _ in
                 Entitlements.object { json in

@@ -14,6 +14,7 @@ enum IdentityCalls {
                 id: "create_identity",
                 summary: "Links an identity to a user, once and for ever.",
                 description: "Without user_id the call makes a user.",
+                query: [Entitlements.installParameter],
                 request: .object([.init("user_id", .string())]),
                 responses: [.init(.created, "The identity is linked to the user.", schema: schema)]
                     + Entitlements.answers()),

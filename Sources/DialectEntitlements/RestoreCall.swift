@@ -17,9 +17,7 @@ enum RestoreCall {
                     call with a project key may name only a strategy that gives away no more. Only an answer to a \
                     secret key has the owners of a purchase (from, by).
                     """,
-                query: Entitlements.sessionQuery + [
-                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
-                ],
+                query: Entitlements.sessionQuery + [DryRun.parameter],
                 request: .object([
                     .init("transactions", .array(.anyOf([.string(), .object([])])), required: true),
                     .init("strategy", .string(oneOf: RestoreStrategy.allCases.map { "\($0.name)" })),

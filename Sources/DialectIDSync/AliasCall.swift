@@ -151,9 +151,11 @@ enum AliasCall {
         responses: [
             .init(.accepted, "The server accepted the call. There is no body."),
             .init(
-                .badRequest, "The alias is invalid.",
-                schema: .object([
-                    .init("code", .string(), required: true), .init("message", .string(), required: true),
+                .badRequest, "The alias or the query is invalid.",
+                schema: .anyOf([
+                    .object([
+                        .init("code", .string(), required: true), .init("message", .string(), required: true),
+                    ]), IDSyncFault.schema,
                 ])),
         ] + IDSyncFault.answers.filter { $0.status != .badRequest } + [IDSyncFault.mismatch])
 }

@@ -51,7 +51,7 @@ enum ConfigCalls {
         Endpoint(
             call.0, call.1, scope: nil,
             operation: Operation(
-                id: "missing_\(place)", summary: "Answers that Onym has no such call.",
+                id: "missing_\(place)", summary: "Answers that Onym has no such call.", ignoresOtherParameters: true,
                 responses: [.init(.notFound, "This server has no Profile API.", schema: IDSyncFault.schema)]),
             action: .answer { request, _, _ in
                 IDSyncFault(.notFound, "This server has no Profile API. See /onym/v1.", status: .notFound)
@@ -120,6 +120,8 @@ enum ConfigCalls {
             scope: .identityWrite, keyPlace: .path(isOpen: true),
             operation: Operation(
                 id: id, summary: summary,
+                // Clients name their versions. A 400 would make Android take the key for a wrong one.
+                ignoresOtherParameters: true,
                 responses: [
                     .init(.ok, what, schema: .object(schema)),
                     .init(.notModified, "If-None-Match names the present content."),

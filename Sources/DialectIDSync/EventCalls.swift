@@ -197,6 +197,8 @@ enum EventCalls {
                     Events belong to the person of the upload's mpid, or of its identities. The server keeps a \
                     repeated upload or event, with the same id, only once.
                     """,
+                // A web client keeps an upload that gets 400, and everything after it, for ever.
+                ignoresOtherParameters: id == "uploadWebEvents",
                 request: id == "sendBulkEvents" ? .array(.object([])) : .object([]),
                 responses: [kept] + IDSyncFault.answers + [IDSyncFault.mismatch]),
             action: .calls(body: .plainTextToo, decode: decode))

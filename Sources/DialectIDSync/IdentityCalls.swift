@@ -215,9 +215,13 @@ enum IdentityCalls {
 extension IdentityCalls {
     private static func operation(_ name: String, _ summary: String, _ description: String) -> Operation {
         Operation(
-            id: name, summary: summary, description: description, request: requestSchema,
+            id: name, summary: summary, description: description,
+            query: Inspection.parameters + (name == "search" ? [cacheBreaker] : []), request: requestSchema,
             responses: name == "search" ? responses + [nobody] : responses + [IDSyncFault.mismatch])
     }
+
+    /// The web client of the vendor sends it with each search.
+    private static let cacheBreaker = Schema.Property("cb", .string("A number against caches, without an effect."))
 
     private static let requestSchema = Schema.object([
         .init("environment", .string(oneOf: ["production", "development"]), required: true),
@@ -250,14 +254,19 @@ extension IdentityCalls {
 }
 
 extension Inspection {
+    private static let options: [(name: String, option: Inspection, meaning: String)] = [
+        ("read_only", .readOnly, "Whether the call only answers the result, and changes nothing."),
+        ("return_matches", .matches, "Whether the answer has the identities by which the person was found."),
+        ("explain", .explains, "Whether the answer has the steps of the decision."),
+    ]
+
+    fileprivate static let parameters = options.map { Schema.Property($0.name, .boolean($0.meaning)) }
+
     /// Reads the query's further questions (spec/idsync.md 1.1 and decision 12); nil for invalid values.
     fileprivate init?(_ request: borrowing Request) {
         self = []
         guard request.rawQuery != nil else { return }
-        let options: [(String, Inspection)] = [
-            ("read_only", .readOnly), ("return_matches", .matches), ("explain", .explains),
-        ]
-        for (name, option) in options {
+        for (name, option, _) in Inspection.options {
             switch request.query?[name]?.lowercased() {
             case nil, "false", "0": break
             case "true", "1", "": insert(option)

@@ -104,6 +104,7 @@ package enum Linking {
             .get, "/.well-known/jwks.json", scope: nil,
             operation: Operation(
                 id: "linking_keys", summary: "The keys that sign access tokens and answers about access (RFC 7517).",
+                ignoresOtherParameters: true,
                 responses: [
                     .init(
                         .ok, "The last, the present and the next key of each purpose.",

@@ -33,6 +33,12 @@ package enum ChangeCalls {
                     next_after gets each change exactly once. After the store was restored from a backup, a reader that \
                     continues from a lost call gets 409 (rewound): it reads again from the last call that both have.
                     """,
+                query: [
+                    .init("after", .integer("The next_after of the answer before; 0 by default.")),
+                    .init("limit", .integer("1 to 200; the default is 50.")),
+                    .init("wait", .integer("The seconds to wait for a change, up to 60; 0 by default.")),
+                    .init("kinds", .string("The wanted kinds, with commas between them; all kinds by default.")),
+                ],
                 responses: [
                     .init(
                         .ok, "The changes.",

@@ -20,6 +20,7 @@ enum EraseCalls {
                     their identity. An identity that another person also holds stays with that person, and the \
                     answer names it.
                     """,
+                query: [DryRun.parameter],
                 responses: [.init(.ok, "The receipt.", schema: receipt)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(

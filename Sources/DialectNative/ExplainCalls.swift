@@ -18,7 +18,10 @@ enum ExplainCalls {
                     has the chain of facts between them. Otherwise it has the reason, and the calls that kept them \
                     apart, as far as the last calls of both show this.
                     """,
-                query: [AsOf.parameter],
+                query: [
+                    .init("a", .string("An identity (type:value), or the id of a person."), required: true),
+                    .init("b", .string("As a."), required: true), AsOf.parameter,
+                ],
                 responses: [.init(.ok, "The chain, or the reason.", schema: .anyOf([connectedSchema, apartSchema]))]
                     + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in

@@ -19,6 +19,7 @@ enum ExportCalls {
                     answer has up to 8 MB. If more lines follow, the last line is {"kind":"next","cursor":…}: send \
                     this cursor as ?cursor=….
                     """,
+                query: [.init("cursor", .string("The cursor of the answer before."))],
                 responses: [
                     .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())
                 ] + Native.problems([.badRequest, .notFound, .conflict])),

@@ -52,6 +52,9 @@ package enum IdentifyCalls {
                 admin key may name a strategy; then the answer has the member now, the answer under the rules in force, \
                 and the member then, the answer under that strategy.
                 """,
+            query: [
+                DryRun.parameter, .init("explain", .boolean("Whether the answer has the steps of the decision.")),
+            ],
             request: requestSchema,
             responses: [
                 .init(

@@ -84,6 +84,7 @@ enum IdentityCalls {
                     Each call merges a part of the people, and answers the cursor of the next part: ?cursor=…, null \
                     at the end. A second run does no harm. People that an undo has separated stay separate.
                     """,
+                query: ListQuery.parameters,
                 responses: [
                     .init(
                         .ok, "A part is done.",

@@ -18,7 +18,7 @@ enum ImportCalls {
                         The records follow in batches. A dry run decides every record and changes nothing; the server \
                         keeps its results in memory for an hour.
                         """,
-                    query: [.init("dry_run", .boolean("Whether the import only answers its results."))],
+                    query: [DryRun.parameter],
                     request: .object([
                         .init("name", .string("A name for people, such as that of the file.")),
                         .init("form", .string("The form of the file, for people: facts, csv, or a vendor.")),

@@ -13,6 +13,7 @@ enum MergeCalls {
                 id: "merge_make",
                 summary: "Merges two people: reads show them as one. No row is rewritten.",
                 description: "With ?dry_run=true the call answers the result of the merge, and changes nothing.",
+                query: [DryRun.parameter],
                 request: .object([
                     .init("from", .string("A person, by an id of any form."), required: true),
                     .init("into", .string("The other person, by an id of any form."), required: true),
@@ -68,6 +69,7 @@ enum MergeCalls {
                     on the merge. Their answers stay. depended_count is null if the search for these calls took too \
                     long; GET /onym/v1/merges/{id}/depended searches longer. With ?dry_run=true nothing changes.
                     """,
+                query: [DryRun.parameter],
                 request: .object([.init("reason", .string("The reason, for the journal."))]),
                 responses: [.init(.ok, "The merge, and the facts that return to the joining side.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .unprocessableContent])),

@@ -123,7 +123,7 @@ package enum Native {
             Endpoint(
                 .get, "/healthz", scope: nil,
                 operation: Operation(
-                    id: "health", summary: "Answers while the process is alive.",
+                    id: "health", summary: "Answers while the process is alive.", ignoresOtherParameters: true,
                     responses: [.init(.ok, "It is.", schema: status)]),
                 action: .answer { _, _, _ in
                     json(.ok) {
@@ -136,6 +136,7 @@ package enum Native {
                 operation: Operation(
                     id: "readiness",
                     summary: "Answers whether the server can take calls: the store is open and can be written.",
+                    ignoresOtherParameters: true,
                     responses: [
                         .init(.ok, "The server can take calls.", schema: status),
                         .init(.serviceUnavailable, "The server cannot take calls now.", schema: status),
@@ -148,7 +149,7 @@ package enum Native {
             Endpoint(
                 .get, "/openapi.json", scope: nil,
                 operation: Operation(
-                    id: "description", summary: "Describes every call.",
+                    id: "description", summary: "Describes every call.", ignoresOtherParameters: true,
                     responses: [.init(.ok, "This document.", schema: .object([]))]),
                 action: .answer { _, _, _ in Response(.ok, contentType: "application/json", body: sources.openAPI()) }),
             Endpoint(

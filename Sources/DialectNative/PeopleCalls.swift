@@ -14,7 +14,10 @@ enum PeopleCalls {
             operation: Operation(
                 id: "people_find",
                 summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
-                query: [AsOf.parameter],
+                query: [
+                    .init("type", .string("An identity type."), required: true),
+                    .init("value", .string("The value of the identity."), required: true), AsOf.parameter,
+                ],
                 responses: [
                     .init(
                         .ok, "The people.",
@@ -93,7 +96,13 @@ enum PeopleCalls {
                     Takes kinds (event, context), since and until (ISO 8601, for the moment of the row), limit (1 to \
                     200) and the cursor of the page before. A page may be short if few of many rows match.
                     """,
-                query: [AsOf.parameter],
+                query: [
+                    .init("kinds", .string("The wanted kinds, with commas between them; all kinds by default.")),
+                    .init("since", .string("A time like 2026-11-21T09:00:00Z.")), .init("until", .string("As since.")),
+                    .init("limit", .integer("1 to 200.")),
+                    .init("cursor", .string("The next_cursor of the page before.")),
+                    AsOf.parameter,
+                ],
                 responses: [
                     .init(
                         .ok, "A page.",
@@ -127,7 +136,7 @@ enum PeopleCalls {
         operation: Operation(
             id: "person_journal", summary: "Shows the calls that changed a person, the last call first.",
             description: "Takes limit (1 to 200) and the cursor of the page before.",
-            query: [AsOf.parameter],
+            query: ListQuery.parameters + [AsOf.parameter],
             responses: [
                 .init(
                     .ok, "A page.",

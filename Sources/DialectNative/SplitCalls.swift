@@ -346,7 +346,7 @@ enum SplitCalls {
     }
 
     private static let parameters: [Schema.Property] = [
-        .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing.")),
+        DryRun.parameter,
         .init("if_seq", .integer("The last_seq of a dry run.")),
     ]
 

@@ -18,7 +18,7 @@ enum TransferCalls {
                     playstore:TOKEN. If several stores have the transaction, the answer is 409 ambiguous. to is a person \
                     with one identity of the Entitlements dialect, in any form. With ?dry_run=true nothing changes.
                     """,
-                query: [.init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))],
+                query: [DryRun.parameter],
                 request: .object([
                     .init("transaction", .string("The purchase."), required: true),
                     .init("to", .string("The new owner."), required: true),
@@ -36,7 +36,7 @@ enum TransferCalls {
             .post, "/onym/v1/transfers/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "transfer_undo", summary: "Undoes the transfer of a restore.",
-                query: [.init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))],
+                query: [DryRun.parameter],
                 responses: [.init(.ok, "The purchases and their owners.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .act(

@@ -52,7 +52,7 @@ enum UndoCalls {
                     call that can be taken back.
                     """,
                 query: [
-                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing.")),
+                    DryRun.parameter,
                     .init("cascade", .boolean("Whether to take back the later calls that built on the call, too.")),
                     .init("if_seq", .integer("The last_seq of a dry run.")),
                 ],

@@ -1,6 +1,12 @@
 package import HTTPMessage
 package import HTTPServer
 
+/// The parameter of calls that can be tried first.
+package enum DryRun {
+    package static let parameter = Schema.Property(
+        "dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
+}
+
 extension Request {
     /// Whether the call is a dry run: `?dry_run=true`. A misspelled parameter is refused, so that a call that was meant as a
     /// dry run never changes anything.

@@ -108,9 +108,13 @@ package final class Gateway: Sendable {
         switch route.action {
         case .answer(let answer):
             return served(route) { [self] request, exchange, context throws(Rejection) in
-                guard route.scope != nil else { return .answer(answer(request, nil, context.tools)) }
+                guard route.scope != nil else {
+                    try check(queryOf: request, route, surface)
+                    return .answer(answer(request, nil, context.tools))
+                }
                 let caller = try caller(of: request, route, surface, context)
                 let used = try count(caller, [], request.id, route, context, surface)
+                try check(queryOf: request, route, surface)
                 var response = answer(request, caller, context.tools)
                 usage.add(used, to: &response)
                 return .answer(response)
@@ -119,12 +123,14 @@ package final class Gateway: Sendable {
             return served(route) { [self] request, exchange, context throws(Rejection) in
                 let caller = try caller(of: request, route, surface, context)
                 _ = try count(caller, [], request.id, route, context, surface)
+                try check(queryOf: request, route, surface)
                 let query = try decode(request, caller, context.tools)
                 return try ask(query, request.id, exchange, surface)
             }
         case .glance(let decode):
             return served(route) { [self] request, exchange, context throws(Rejection) in
                 let caller = try caller(of: request, route, surface, context)
+                try check(queryOf: request, route, surface)
                 let query = try decode(request, caller, context.tools)
                 _ = try count(caller, [], request.id, route, context, surface)
                 if let response = store.glance(query) { return .answer(response) }
@@ -133,6 +139,7 @@ package final class Gateway: Sendable {
         case .watch(let decode):
             return served(route) { [self] request, exchange, context throws(Rejection) in
                 let caller = try caller(of: request, route, surface, context)
+                try check(queryOf: request, route, surface)
                 let watch = try decode(request, caller, context.tools)
                 _ = try count(caller, [], request.id, route, context, surface)
                 return try wait(watch, request.id, exchange, surface)
@@ -155,11 +162,13 @@ package final class Gateway: Sendable {
                     _ = try count(known, [], request.id, route, context, surface)
                     caller = known
                 }
+                try check(queryOf: request, route, surface)
                 return try send(try decode(request, caller, context.tools), request.id, exchange, surface)
             }
         case .calls(let body, let decode):
             return served(route, body, of: surface) { [self] request, exchange, context throws(Rejection) in
                 let caller = try caller(of: request, route, surface, context)
+                try check(queryOf: request, route, surface)
                 let decoded = try decode(request, caller, context.tools)
                 let used = try count(caller, [], request.id, route, context, surface)
                 let note = UsageNote(usage, used)
@@ -173,6 +182,7 @@ package final class Gateway: Sendable {
                 // The limit of claims counts before the server reads any other part of the call.
                 let isCounted = route.limit == .claim
                 if isCounted { _ = try count(caller, [], request.id, route, context, surface) }
+                try check(queryOf: request, route, surface)
                 let first = try decode(request, caller, context.tools)
                 let used = isCounted ? nil : try count(caller, [], request.id, route, context, surface)
                 let progress = CallInProgress(
@@ -187,6 +197,7 @@ package final class Gateway: Sendable {
                 // The limit of claims counts before the server reads the body.
                 let isCounted = route.limit == .claim
                 if isCounted { _ = try count(caller, [], request.id, route, context, surface) }
+                try check(queryOf: request, route, surface)
                 let call = try decode(request, caller, context.tools)
                 let used =
                     isCounted
@@ -240,6 +251,13 @@ package final class Gateway: Sendable {
                 return .answer(sign(error.response))
             }
         }
+    }
+
+    private func check(
+        queryOf request: borrowing Request, _ route: Endpoint, _ surface: WireDialect
+    ) throws(Rejection) {
+        guard let refusal = route.refusal(ofQuery: request) else { return }
+        throw Rejection(surface.refuse(.refused(refusal), request.id))
     }
 
     private func caller(
@@ -556,6 +574,7 @@ package final class Gateway: Sendable {
         do throws(Rejection) {
             let caller = try caller(of: request, route, surface, context)
             _ = try count(caller, [], id, route, context, surface)
+            try check(queryOf: request, route, surface)
             let upload = try decode(request, caller, context.tools)
             let sink = ContentSink(contents, exchange, readers: readers.submit) { [self] outcome in
                 switch outcome {

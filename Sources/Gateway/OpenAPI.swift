@@ -165,8 +165,8 @@ package enum OpenAPI {
                         if let schema = answer.schema { write(content: answer.contentType, schema, &json) }
                     }
                 }
-                guard route.hasBody else { return }
-                for (status, description) in bodyAnswers
+                let ofQuery = operation.ignoresOtherParameters ? [] : [queryAnswer]
+                for (status, description) in ofQuery + (route.hasBody ? bodyAnswers : [])
                 where !operation.responses.contains(where: { $0.status == status }) {
                     json.key(String(status.rawValue))
                     json.object { json in
@@ -177,6 +177,10 @@ package enum OpenAPI {
             }
         }
     }
+
+    private static let queryAnswer: (Status, String) = (
+        .badRequest, "The query has a parameter that the call does not have, or one parameter twice."
+    )
 
     /// The refusals of every call with a body, each dialect in its own form.
     private static let bodyAnswers: [(Status, String)] = [

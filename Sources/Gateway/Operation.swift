@@ -7,6 +7,9 @@ package struct Operation: Sendable {
     package let description: String?
     /// The parameters of the query string.
     package let query: [Schema.Property]
+    /// Whether the call accepts all other parameters too. The vendors' clients send parameters that cannot change a fixed answer,
+    /// and caches need them.
+    package let ignoresOtherParameters: Bool
     package let request: Schema?
     package private(set) var responses: [Answer]
 
@@ -35,12 +38,13 @@ package struct Operation: Sendable {
 
     package init(
         id: String, summary: String, description: String? = nil, query: [Schema.Property] = [],
-        request: Schema? = nil, responses: [Answer]
+        ignoresOtherParameters: Bool = false, request: Schema? = nil, responses: [Answer]
     ) {
         self.id = id
         self.summary = summary
         self.description = description
         self.query = query
+        self.ignoresOtherParameters = ignoresOtherParameters
         self.request = request
         self.responses = responses
     }

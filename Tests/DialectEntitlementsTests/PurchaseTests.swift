@@ -290,12 +290,12 @@ struct PurchaseTests {
         _ = try client.call("POST", "/v3/identities/u1", #"{"user_id":"A"}"#)
         for query in [
             "device_user_id=nobody", "device_user_id=B", "identity_id=u2", "identity_id=u2&device_user_id=A",
-            "device_user_id=",
+            "device_user_id=", "x=y",
         ] {
             let answer = try client.call("GET", "/v3/users/A/entitlements?\(query)")
             #expect(answer.status == 400 && answer.body.contains(#""code":"invalid_data""#), "\(query): \(answer)")
         }
-        for query in ["device_user_id=A", "identity_id=u1", "identity_id=u1&device_user_id=B", "identity_id=", "x=y"] {
+        for query in ["device_user_id=A", "identity_id=u1", "identity_id=u1&device_user_id=B", "identity_id="] {
             #expect(try client.call("GET", "/v3/users/A/entitlements?\(query)").status == 200, "\(query)")
         }
     }

@@ -43,10 +43,12 @@ struct AuthenticationTests {
     func query() throws {
         let client = IDSyncClient(try TestServer(.memory))
         let body = IDSyncClient.body(#"{"customerid":"1"}"#)
-        for signed in ["/v1/identify", "/v1/identify?cb=1"] {
-            #expect(try client.call("/v1/identify?cb=1", body, by: .apple, signedPath: signed).status == 200)
+        for signed in ["/v1/identify", "/v1/identify?read_only=0"] {
+            #expect(try client.call("/v1/identify?read_only=0", body, by: .apple, signedPath: signed).status == 200)
         }
-        #expect(try client.call("/v1/identify?cb=1", body, by: .apple, signedPath: "/v1/identify?cb=2").status == 401)
+        #expect(
+            try client.call("/v1/identify?read_only=0", body, by: .apple, signedPath: "/v1/identify?read_only=1").status
+                == 401)
     }
 
     @Test("takes a date of any time, unless a window is set; then only one within it", arguments: StoreKind.allCases)

@@ -79,7 +79,7 @@ struct NumbersTests {
 }
 
 /// A server that has one of everything, and its routes.
-private final class NumberScene {
+final class NumberScene {
     let server: TestServer
     var http: HTTPClient
     private(set) var routes: [NumberRoute] = []
@@ -182,6 +182,14 @@ private final class NumberScene {
         try http.call(route.method, path(route), fields: (keys[route.name] ?? []) + fields).status
     }
 
+    /// The answer to a call with a query; nil if no key of the scene may make the call.
+    func answer(_ route: NumberRoute, query: String) throws -> Wire.Answer? {
+        guard let fields = keys[route.name] ?? nil else { return nil }
+        let path = path(route) + "?" + query
+        if route.isRead || route.method == "DELETE" { return try http.call(route.method, path, fields: fields) }
+        return try http.call(route.method, path, fields: fields, json: "{}")
+    }
+
     /// Makes a call as somebody who may, and looks at its status.
     func call(_ route: NumberRoute, _ path: String, _ what: String, body: String = "{}") throws {
         let json = route.isRead || route.method == "DELETE" ? nil : body
@@ -217,17 +225,21 @@ private final class NumberScene {
 }
 
 /// A route, as the API's description has it.
-private struct NumberRoute {
+struct NumberRoute {
     let method: String
     let path: String
     /// The names of what is in the path.
     let parameters: [String]
+    /// The names of the parameters of the query.
+    let query: [String]
     let body: NumberBody?
 
     init(_ method: String, _ path: String, _ operation: [String: Any]) {
         self.method = method
         self.path = path
         parameters = path.split(separator: "/").filter { $0.hasPrefix("{") }.map { String($0.dropFirst().dropLast()) }
+        query = (operation["parameters"] as? [[String: Any]] ?? []).filter { $0["in"] as? String == "query" }
+            .compactMap { $0["name"] as? String }
         let request = operation["requestBody"] as? [String: Any]
         let content = (request?["content"] as? [String: Any])?["application/json"] as? [String: Any]
         body = (content?["schema"] as? [String: Any]).map(NumberBody.init)
@@ -240,7 +252,7 @@ private struct NumberRoute {
 }
 
 /// A body of the shape that a route takes, with one number in all places that take numbers.
-private struct NumberBody {
+struct NumberBody {
     let schema: [String: Any]
 
     func text(number: String) -> String { text(schema, number) }
