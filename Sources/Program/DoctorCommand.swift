@@ -32,6 +32,16 @@ enum DoctorCommand: ProgramCommand {
             throw .unreadable(error.description)
         }
         findings += try serversFindings(context)
+        let bundle = context.settings["web_bundle"].map(WebBundleFolder.init(path:))
+        let client = bundle?.describe()
+        if bundle != nil, client == nil {
+            findings.append(
+                Finding(
+                    code: "web_bundle",
+                    description:
+                        "The folder of web_bundle has no readable file \(WebBundleFolder.fileName), so pages get 404.",
+                    isWarning: true))
+        }
         if context.isForPrograms {
             var json = JSONWriter()
             json.object { json in
@@ -50,12 +60,25 @@ enum DoctorCommand: ProgramCommand {
                         }
                     }
                 }
+                if let client {
+                    json.key("web_bundle")
+                    json.object { json in
+                        json.key("version")
+                        if let version = client.version { json.string(version) } else { json.null() }
+                        json.key("bytes")
+                        json.integer(client.bytes)
+                    }
+                }
             }
             context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
         } else if findings.isEmpty {
             context.terminal.result("The store is healthy.")
         } else {
             for finding in findings { context.terminal.result("\(finding.code): \(finding.description)") }
+        }
+        if let client, !context.isForPrograms {
+            let version = client.version.map { "version \($0)" } ?? "an unknown version"
+            context.terminal.result("The web client of web_bundle has \(version) and \(client.bytes) bytes.")
         }
         if findings.isEmpty { return 0 }
         return findings.allSatisfy(\.isWarning) ? 4 : 1

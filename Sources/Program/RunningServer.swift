@@ -47,6 +47,8 @@ package final class RunningServer: Sendable {
         package var attachmentQuotas = AttachmentQuotas()
         /// The lengths of the runs that reads of many rows use.
         package var runs = RunKeeper.Lengths()
+        /// The folder with the vendor's web client, if the operator has one.
+        package var webBundle: String?
         /// The server's address for clients; nil uses the host of the call.
         package var publicURL: String?
         /// The days for which a key signs the tokens of installs.
@@ -128,11 +130,18 @@ package final class RunningServer: Sendable {
                 ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole)
                     + DocsRoutes.routes(fields: ConsoleRoutes.fields)
             } ?? []
+        let bundle = configuration.webBundle.map(WebBundleFolder.init(path:))
+        if let bundle, bundle.describe() == nil {
+            configuration.logger.log(
+                .warning, "The folder of web_bundle has no readable file \(WebBundleFolder.fileName).",
+                [("path", .text(configuration.webBundle ?? ""))])
+        }
         let surfaces = [
             IdentifyCalls.surface,
             Native.surface(inspection.sources, more: console + configuration.moreRoutes),
             idsync.sharing(
                 Entitlements.eventsPath, Entitlements.eventsAnswer, with: Entitlements.answerToEvents),
+            IDSync.bundleSurface(secrets: secrets) { key in bundle?.bundle(for: key) },
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days,

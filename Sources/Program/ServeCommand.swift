@@ -116,6 +116,7 @@ enum ServeCommand: ProgramCommand {
         configuration.retention = ServerSettings.retention(settings)
         configuration.attachmentQuotas = ServerSettings.attachmentQuotas(settings)
         configuration.publicURL = settings["public_url"]
+        configuration.webBundle = settings["web_bundle"]
         configuration.stores = try ServerSettings.stores(settings)
         configuration.purchaseChecks.graceMilliseconds =
             settings["purchase_outage_grace_hours"].flatMap(Int64.init).map { $0 * 3_600_000 }

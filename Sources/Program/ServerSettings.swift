@@ -123,6 +123,10 @@ enum ServerSettings {
                     OutboundURL($0) == nil || $0.hasSuffix("/") ? "https://… or http://…, without a / at its end" : nil
                 }),
             SettingDefinition(
+                "web_bundle",
+                "The folder with mParticle's web client, the file mparticle.js, for pages that load it from the server."
+            ),
+            SettingDefinition(
                 "console", "The console for browsers at /console: on or off.", standard: "on",
                 demand: { oneOf(["on", "off"], $0) }),
             SettingDefinition(
