@@ -166,9 +166,9 @@ enum CompletionReads {
             else { return false }
             let complete = RunColumn.phase.number(of: "complete", in: project, snapshot.hash)
             let fail = RunColumn.phase.number(of: "fail", in: project, snapshot.hash)
-            for row in match.marks.indices where match.marks[row] == 1 {
+            match.visit { row in
                 let (number, end) = (slug.value(of: row), phase.value(of: row))
-                if number == RunColumn.missing || end != complete && end != fail { continue }
+                if number == RunColumn.missing || end != complete && end != fail { return }
                 if !slugs.contains(number) { slugs.note(number, rows[row]) }
                 if end == complete {
                     numbers[number, default: (0, 0)].complete += 1
@@ -229,10 +229,10 @@ enum CompletionReads {
                 let (first, last) = (
                     end.first.numbers(in: project, snapshot.hash), end.last.numbers(in: project, snapshot.hash)
                 )
-                for row in match.marks.indices where match.marks[row] == 1 {
+                match.visit { row in
                     let (step, screen) = (step.value(of: row), screen.value(of: row))
                     let isLast = last.includes(step, screen)
-                    guard isLast || first.includes(step, screen) else { continue }
+                    guard isLast || first.includes(step, screen) else { return }
                     let person = person.value(of: row)
                     people[place].starting.insert(person)
                     if isLast { people[place].completing.insert(person) }

@@ -208,10 +208,10 @@ struct FunnelProgress: RowFinding {
             if groupTexts == nil { groupTexts = RunTexts(column) }
         }
         let steps = funnel.content.steps.map { $0.numbers(in: project, snapshot.hash) }
-        for row in match.marks.indices where match.marks[row] == 1 {
+        match.visit { row in
             let number = group?.value(of: row) ?? RunColumn.missing
             // A row without the member is in no group.
-            if group != nil, number == RunColumn.missing { continue }
+            if group != nil, number == RunColumn.missing { return }
             let (stepName, screenName) = (name.value(of: row), screen.value(of: row))
             for (place, step) in steps.enumerated() where step.includes(stepName, screenName) {
                 if groupTexts?.contains(number) == false { groupTexts?.note(number, rows[row]) }

@@ -338,7 +338,7 @@ struct MetricFigures: RowFinding {
             numbers.groupTexts = RunTexts(column)
         }
         numbers.people.insert(match.values(of: person))
-        for row in match.marks.indices where match.marks[row] == 1 {
+        match.visit { row in
             let name = phases[phase.places.map { Int($0[row]) } ?? 0]
             let milliseconds = RunColumn.duration(duration.value(of: row))
             all.add(name, milliseconds)
@@ -349,7 +349,7 @@ struct MetricFigures: RowFinding {
                     numbers.errors[number, default: 0] += 1
                 }
             }
-            guard let grouping else { continue }
+            guard let grouping else { return }
             let number = group?.value(of: row) ?? UInt64(bitPattern: grouping.start(at: times[row]))
             if number != RunColumn.missing, numbers.groupTexts?.contains(number) == false {
                 numbers.groupTexts?.note(number, rowNumbers[row])

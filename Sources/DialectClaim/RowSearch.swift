@@ -65,7 +65,10 @@ struct RowSearch<Finding: RowFinding>: Sendable {
 
     private static var rowsAtOnce: Int { 500 }
     private static var rowsInOneReading: Int { 10_000 }
-    private static var columnsInOneReading: Int { 1 << 20 }
+    /// One reading takes a few milliseconds at most.
+    private static var columnsInOneReading: Int { 1 << 18 }
+    /// The cost of a run without matching rows, in rows.
+    private static var costOfRun: Int { 512 }
     /// A run can be replaced while a search reads it. Then the search reads the list of runs again.
     private static var attempts: Int { 5 }
     /// A user with at most this many rows is searched alone, without the other users' rows.
@@ -83,7 +86,8 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     ) -> Step {
         .read { snapshot throws(StoreFault) in
             var search = self
-            return try search.goOn(snapshot) ? search.step(answer) : .answer(try answer(search.finding, snapshot))
+            return try search.goOn(snapshot)
+                ? search.step(answer).later : .answer(try answer(search.finding, snapshot))
         }
     }
 
@@ -91,7 +95,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     func then(_ next: @escaping @Sendable (Finding) -> Step) -> Step {
         .read { snapshot throws(StoreFault) in
             var search = self
-            return try search.goOn(snapshot) ? search.then(next) : next(search.finding)
+            return try search.goOn(snapshot) ? search.then(next).later : next(search.finding)
         }
     }
 
@@ -154,7 +158,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 guard let match = try reading.match(run, conditions, filter.range, from: start) else { return nil }
                 if match.count > 0, try !finding.take(run, match, snapshot) { return nil }
                 start = run.head.end
-                lookedAt += run.head.count
+                lookedAt += match.lookedAt + RowSearch.costOfRun
             }
             if try finding.finish(in: filter.project, snapshot) { return false }
             (finding, start) = (empty, 0)

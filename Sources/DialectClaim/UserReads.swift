@@ -457,7 +457,8 @@ struct UserSearch<Finding: UserFinding>: Sendable {
     func step(_ answer: @escaping @Sendable (Finding, any Snapshot) throws(StoreFault) -> Response) -> Step {
         .read { snapshot throws(StoreFault) in
             var search = self
-            return try search.goOn(snapshot) ? search.step(answer) : .answer(try answer(search.finding, snapshot))
+            return try search.goOn(snapshot)
+                ? search.step(answer).later : .answer(try answer(search.finding, snapshot))
         }
     }
 

@@ -128,6 +128,13 @@ package protocol Snapshot {
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber
 
     var hash: KeyedHash { get }
+
+    /// The values that reads of this store have derived; nil for facts of the past, which have no such values.
+    var derived: DerivedValues? { get }
+}
+
+extension Snapshot {
+    package var derived: DerivedValues? { nil }
 }
 
 /// A version of a document.

@@ -2,11 +2,44 @@ import Synchronization
 import Threads
 
 /// Threads that may wait for the disk. They read committed facts for callers.
+///
+/// Reads of many rows work in slices, and wait in a queue of their own between two slices. One thread never takes this queue, so a
+/// small read waits for no large read (docs/decisions/0028).
 package final class Readers: Sendable {
-    private struct Queue {
-        var work: [@Sendable () -> Void] = []
-        var isStopping = false
+    /// The queue of some work.
+    package enum Lane: Sendable {
+        /// Small reads, and the first slice of each read.
+        case first
+        /// The later slices of large reads.
+        case later
     }
+
+    private struct Queue {
+        var first: Work = []
+        var later: Work = []
+        /// The number of works of the first queue since a work of the later queue.
+        var firstInRow = 0
+        var isStopping = false
+
+        typealias Work = [@Sendable () -> Void]
+
+        var count: Int { first.count + later.count }
+
+        /// Takes the next work of the queues that a thread serves.
+        mutating func next(servesLater: Bool) -> (@Sendable () -> Void)? {
+            let isDue = servesLater && !later.isEmpty && (first.isEmpty || firstInRow >= Readers.firstInRowAtMost)
+            if isDue {
+                firstInRow = 0
+                return later.removeFirst()
+            }
+            if first.isEmpty { return nil }
+            if servesLater { firstInRow += 1 }
+            return first.removeFirst()
+        }
+    }
+
+    /// The small reads that a thread prefers to a waiting slice, one after the other, so that large reads end too.
+    private static let firstInRowAtMost = 8
 
     private let queue = Monitor(Queue())
     private let limit: Int
@@ -21,15 +54,24 @@ package final class Readers: Sendable {
     package init(threads count: Int, queuedAtMost limit: Int = Readers.queuedAtMost) {
         self.limit = limit
         threads.withLock { threads in
-            threads = (0..<count).map { number in WorkerThread(name: "onym-read-\(number)") { [self] in run() } }
+            threads = (0..<count).map { number in
+                let servesLater = number > 0 || count == 1
+                return WorkerThread(name: "onym-read-\(number)") { [self] in run(servesLater: servesLater) }
+            }
         }
     }
 
     /// Runs some work on a reader's thread; false if too much work waits.
-    package func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
+    package func submit(_ work: @escaping @Sendable () -> Void) -> Bool { submit(work, in: .first) }
+
+    /// Runs some work of a queue on a reader's thread; false if too much work waits.
+    package func submit(_ work: @escaping @Sendable () -> Void, in lane: Lane) -> Bool {
         queue.change { queue in
-            guard !queue.isStopping, queue.work.count < limit else { return false }
-            queue.work.append(work)
+            guard !queue.isStopping, queue.count < limit else { return false }
+            switch lane {
+            case .first: queue.first.append(work)
+            case .later: queue.later.append(work)
+            }
             return true
         }
     }
@@ -46,10 +88,10 @@ package final class Readers: Sendable {
         }
     }
 
-    private func run() {
+    private func run(servesLater: Bool) {
         while true {
             let next: Next? = queue.wait { queue in
-                guard queue.work.isEmpty else { return .work(queue.work.removeFirst()) }
+                if let work = queue.next(servesLater: servesLater) { return .work(work) }
                 return queue.isStopping ? .stop : nil
             }
             guard case .work(let work) = next else { return }

@@ -521,26 +521,8 @@ package final class Gateway: Sendable {
                     }
                 })
             return .later
-        case .read(let look):
-            let limit = limit(for: exchange)
-            let isTaken = readers.submit { [self] in
-                let next: Step
-                do throws(StoreFault) {
-                    next = try store.read(until: limit()) { snapshot throws(StoreFault) in
-                        try look(try RoutedSnapshot.over(snapshot))
-                    }
-                } catch {
-                    next = .answer(
-                        progress.surface.refuse(
-                            .unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), progress.id))
-                }
-                exchange.post { [self] in
-                    if case .answer(let response) = run(step: next, progress, exchange, usage) {
-                        exchange.answer(response)
-                    }
-                }
-            }
-            return isTaken ? .later : .answer(progress.surface.refuse(.http(.overloaded), progress.id))
+        case .read(let look): return read(look, in: .first, progress, exchange, usage)
+        case .readOn(let look): return read(look, in: .later, progress, exchange, usage)
         case .ask(let call, let then):
             guard let outbound else {
                 preconditionFailure("A surface asks other servers, and nobody is there to do it.")
@@ -555,6 +537,32 @@ package final class Gateway: Sendable {
             }
             return .later
         }
+    }
+
+    /// Continues a call after a read.
+    private func read(
+        _ look: @escaping @Sendable (any Snapshot) throws(StoreFault) -> Step, in lane: Readers.Lane,
+        _ progress: CallInProgress, _ exchange: Exchange, _ usage: UsageNote
+    ) -> Handling {
+        let limit = limit(for: exchange)
+        let work: @Sendable () -> Void = { [self] in
+            let next: Step
+            do throws(StoreFault) {
+                next = try store.read(until: limit()) { snapshot throws(StoreFault) in
+                    try look(try RoutedSnapshot.over(snapshot))
+                }
+            } catch {
+                next = .answer(
+                    progress.surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), progress.id))
+            }
+            exchange.post { [self] in
+                if case .answer(let response) = run(step: next, progress, exchange, usage) {
+                    exchange.answer(response)
+                }
+            }
+        }
+        return readers.submit(work, in: lane)
+            ? .later : .answer(progress.surface.refuse(.http(.overloaded), progress.id))
     }
 
     /// Writes a body into a file, and queues the act for it. If the act is refused, the file is removed again.

@@ -15,6 +15,14 @@ package enum Step: Sendable {
     case decide(any Act, then: @Sendable (Result<Reply, Refusal>, LoopTools) -> Step)
     /// The call reads committed facts, on a thread that may wait for the disk, and continues with the result.
     case read(@Sendable (any Snapshot) throws(StoreFault) -> Step)
+    /// The same for a later slice of a large read, which waits for smaller reads.
+    case readOn(@Sendable (any Snapshot) throws(StoreFault) -> Step)
     /// The call asks another server, and continues with the answer.
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
+
+    /// The same step, as a later slice of a large read.
+    package var later: Step {
+        if case .read(let look) = self { return .readOn(look) }
+        return self
+    }
 }

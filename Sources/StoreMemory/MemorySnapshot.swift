@@ -7,6 +7,7 @@ struct MemorySnapshot: Snapshot {
     let log: [LogSegment.Stored]
     let hash: KeyedHash
     let readLimit: ReadLimit
+    let derived: DerivedValues?
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         guard let person = facts.people[id], person.project == project, !facts.isErased(id) else { return nil }

@@ -51,6 +51,7 @@ package final class MemoryStore: Store {
     }
 
     package let hash: KeyedHash
+    private let derived = DerivedValues()
     private let state = Monitor(State())
 
     package init(hash: KeyedHash) {
@@ -130,7 +131,8 @@ package final class MemoryStore: Store {
         let state = state.withLock { $0 }
         return try body(
             MemorySnapshot(
-                facts: state.facts, journal: state.journal, log: state.log, hash: hash, readLimit: limit))
+                facts: state.facts, journal: state.journal, log: state.log, hash: hash, readLimit: limit,
+                derived: derived))
     }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {

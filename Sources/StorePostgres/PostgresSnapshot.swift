@@ -4,6 +4,7 @@ import Postgres
 /// The facts that were committed at the first question. Each question goes to the database.
 final class PostgresSnapshot: Snapshot {
     let hash: KeyedHash
+    let derived: DerivedValues?
     private let connection: Connection
     let lastRow: RowNumber
     private let moment: Duration
@@ -19,18 +20,22 @@ final class PostgresSnapshot: Snapshot {
     private typealias Statement = Connection.Statement
 
     /// - Parameters:
+    ///   - hash: the hash of the store.
+    ///   - derived: the values that reads have derived.
     ///   - lastRow: an existing row, the last row if possible.
     ///   - moment: the longest duration of the transaction.
     ///   - limit: the condition that ends the read.
     ///   - sighting: the sighting of a person that is not stored yet.
     init(
-        _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration, _ limit: ReadLimit,
+        _ connection: Connection, hash: KeyedHash, derived: DerivedValues, lastRow: Int64, moment: Duration,
+        _ limit: ReadLimit,
         sighting: @escaping (PersonID) -> SeenAt?
     ) {
         self.connection = connection
         self.moment = moment
         self.limit = limit
         self.hash = hash
+        self.derived = derived
         self.lastRow = RowNumber(rawValue: lastRow)
         self.sighting = sighting
     }

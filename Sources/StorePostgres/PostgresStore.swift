@@ -7,6 +7,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     // Unchecked: only the writer's thread touches the writer's fields, and a lock protects the other fields.
 
     package let hash: KeyedHash
+    private let derived = DerivedValues()
     private let settings: PostgresSettings
     private let shared: Monitor<Shared>
     private let readers = Pool<Connection>()
@@ -106,7 +107,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
         return try reading { connection throws(StoreFault) in
             try attempt { () throws(PostgresFault) in try connection.plan(forSize: size) }
             let moment = Duration.milliseconds(settings.momentMilliseconds)
-            let snapshot = PostgresSnapshot(connection, hash: hash, lastRow: lastRow, moment: moment, limit) {
+            let snapshot = PostgresSnapshot(
+                connection, hash: hash, derived: derived, lastRow: lastRow, moment: moment, limit
+            ) {
                 [shared] person in shared.withLock { $0.sightings[person] }
             }
             connection.isOver = limit.isOver

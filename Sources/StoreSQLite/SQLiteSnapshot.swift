@@ -12,6 +12,7 @@ struct SQLiteSnapshot: Snapshot {
     let settled: Settled
     let documents: DocumentCache
     let hash: KeyedHash
+    let derived: DerivedValues?
 
     private func reader() throws(StoreFault) -> Reader {
         guard let disk else { throw StoreFault(.notFound, "The document is not in memory.") }

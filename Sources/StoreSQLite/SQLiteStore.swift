@@ -42,6 +42,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private var unswept: [PersonID] = []
     private var sweeping: Sweep?
     private let readers = Pool<Reader>()
+    private let derived = DerivedValues()
     private let recentDocuments = DocumentCache(bytes: SQLiteStore.cachedBytes)
 
     /// The limit of cached documents, in bytes.
@@ -492,6 +493,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             unswept.removeAll { swept.contains($0) }
             indexLock.write { for person in swept { index.forgetRows(of: person) } }
             recentDocuments.removeAll()
+            derived.removeAll()
         }
         try checkpointIfDue(session)
         return isMore || !unswept.isEmpty
@@ -576,7 +578,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     ) throws(StoreFault) -> Result {
         let snapshot = SQLiteSnapshot(
             disk: reader, index: index, lock: indexLock, groups: groups, settled: settled, documents: recentDocuments,
-            hash: hash)
+            hash: hash, derived: derived)
         for reading in 1..<SQLiteStore.readingsAtMost {
             let (before, start) = (settled.sequence, ContinuousClock.now)
             let result = try body(snapshot)

@@ -103,12 +103,33 @@ final class RowRun {
         func value(of row: Int) -> UInt64 { values[places.map { Int($0[row]) } ?? 0] }
     }
 
+    /// The rows of each value of a column: those of the value with number n are rows[starts[n]..<starts[n + 1]].
+    struct Postings: Sendable {
+        let starts: [UInt32]
+        let rows: [UInt16]
+
+        /// The rows of a value.
+        func rows(of place: Int) -> ArraySlice<UInt16> { rows[Int(starts[place])..<Int(starts[place + 1])] }
+    }
+
+    /// The numbers of the rows.
+    struct Numbers: Sendable {
+        let first: Int64
+        let offsets: [UInt16]
+
+        subscript(row: Int) -> Int64 { first + Int64(offsets[row]) }
+    }
+
     let head: RunHead
     /// Reads a part; nil if the run is replaced.
     private let read: (Part) throws(StoreFault) -> [UInt8]?
+    /// The values that earlier reads have made of the parts; nil for a run in memory.
+    private let known: RunMemory?
 
-    init(_ head: RunHead, read: @escaping (Part) throws(StoreFault) -> [UInt8]?) {
-        (self.head, self.read) = (head, read)
+    init(
+        _ head: RunHead, _ known: RunMemory? = nil, read: @escaping (Part) throws(StoreFault) -> [UInt8]?
+    ) {
+        (self.head, self.known, self.read) = (head, known, read)
     }
 
     /// The longest range of a run: places and numbers have two bytes.
@@ -117,21 +138,56 @@ final class RowRun {
     // MARK: - Reading
 
     /// The row numbers; nil if the run is replaced.
-    func numbers() throws(StoreFault) -> [Int64]? {
-        try read(.numbers).map { Words.read16($0).map { Int64($0) + head.first } }
+    func numbers() throws(StoreFault) -> Numbers? {
+        try made(of: .numbers, .whole) { part in Words.read16(part) }.map { Numbers(first: head.first, offsets: $0) }
     }
 
     func times() throws(StoreFault) -> [Int64]? {
-        try read(.times).map { Words.read64($0).map(Int64.init(bitPattern:)) }
+        try made(of: .times, .whole) { part in Words.read64(part).map(Int64.init(bitPattern:)) }
     }
 
-    func values(of column: RunColumn) throws(StoreFault) -> [UInt64]? { try read(.values(column)).map(Words.read64) }
+    func values(of column: RunColumn) throws(StoreFault) -> [UInt64]? {
+        try made(of: .values(column), .whole) { part in Words.read64(part) }
+    }
 
     func column(_ column: RunColumn) throws(StoreFault) -> Column? {
         guard let values = try values(of: column) else { return nil }
         if values.count <= 1 { return Column(values: values, places: nil) }
-        guard let bytes = try read(.places(column)) else { return nil }
-        return Column(values: values, places: values.count <= 256 ? bytes.map(UInt16.init) : Words.read16(bytes))
+        let isShort = values.count <= 256
+        let places = try made(of: .places(column), .whole) { part in
+            isShort ? part.map(UInt16.init) : Words.read16(part)
+        }
+        return places.map { Column(values: values, places: $0) }
+    }
+
+    /// The rows of each value of a column with several values; nil if the run is replaced.
+    func postings(of column: RunColumn) throws(StoreFault) -> Postings? {
+        let key = known?.key(of: .places(column), .postings)
+        if let key, let postings = known?.values.value(key, Postings.self) { return postings }
+        guard let read = try self.column(column), let places = read.places else { return nil }
+        var starts = [UInt32](repeating: 0, count: read.values.count + 1)
+        for place in places { starts[Int(place) + 1] += 1 }
+        for place in read.values.indices { starts[place + 1] += starts[place] }
+        var next = starts
+        var rows = [UInt16](repeating: 0, count: places.count)
+        for (row, place) in places.enumerated() {
+            rows[Int(next[Int(place)])] = UInt16(truncatingIfNeeded: row)
+            next[Int(place)] += 1
+        }
+        let postings = Postings(starts: starts, rows: rows)
+        if let key { known?.values.keep(postings, key, bytes: 4 * starts.count + 2 * rows.count) }
+        return postings
+    }
+
+    /// A value that is made of a part; nil if the run is replaced.
+    private func made<Element: Sendable>(
+        of part: Part, _ form: RunMemory.Form, _ make: ([UInt8]) -> [Element]
+    ) throws(StoreFault) -> [Element]? {
+        let key = known?.key(of: part, form)
+        if let key, let made = known?.values.value(key, [Element].self) { return made }
+        guard let made = try read(part).map(make) else { return nil }
+        if let key { known?.values.keep(made, key, bytes: MemoryLayout<Element>.stride * made.count) }
+        return made
     }
 
     /// All rows, in the order of their numbers; nil if the run is replaced.
@@ -142,7 +198,7 @@ final class RowRun {
             read.append(column)
         }
         guard let numbers = try numbers(), let times = try times() else { return nil }
-        return numbers.indices.map { row in
+        return times.indices.map { row in
             RunRow(number: numbers[row], at: times[row], values: read.map { $0.value(of: row) })
         }
     }
@@ -220,11 +276,14 @@ extension RunHead {
 
     /// The run, which reads its parts from the store when a search needs them.
     func run(_ kind: RowKind, in project: ProjectID, _ snapshot: any Snapshot) -> RowRun {
+        let known = snapshot.derived.map { RunMemory(values: $0, head: self, kind: kind, project: project) }
         if isSplit {
-            return RowRun(self) { part throws(StoreFault) in try snapshot.document(key(of: part, kind, in: project)) }
+            return RowRun(self, known) { part throws(StoreFault) in
+                try snapshot.document(key(of: part, kind, in: project))
+            }
         }
         var parts: [UInt8: [UInt8]]?
-        return RowRun(self) { part throws(StoreFault) in
+        return RowRun(self, known) { part throws(StoreFault) in
             if parts == nil {
                 guard let whole = try snapshot.document(key(of: nil, kind, in: project)) else { return nil }
                 var unpacker = Unpacker(whole)
@@ -234,6 +293,27 @@ extension RunHead {
             }
             return parts?[part.number]
         }
+    }
+}
+
+/// The values that reads have made of the parts of a run. A run never changes, so the values hold as long as the list has the run.
+struct RunMemory {
+    /// The form of a value.
+    enum Form: UInt64 {
+        case whole
+        case postings
+    }
+
+    let values: DerivedValues
+    let head: RunHead
+    let kind: RowKind
+    let project: ProjectID
+
+    func key(of part: RowRun.Part, _ form: Form) -> DerivedValues.Key {
+        // A version has one byte, so the number of rows tells versions apart, too.
+        DerivedValues.Key(
+            of: head.key(of: part, kind, in: project),
+            form: UInt64(head.count) << 16 | UInt64(part.number) << 8 | form.rawValue)
     }
 }
 

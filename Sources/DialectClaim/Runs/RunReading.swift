@@ -10,19 +10,56 @@ struct RunConditions: Sendable {
 
 /// The rows of a run that a search finds.
 struct RunMatch {
-    /// 1 for each row that matches, and 0 for each other row.
-    let marks: [UInt8]
+    private enum Rows {
+        /// 1 for each row that matches, and 0 for each other row.
+        case marked([UInt8])
+        case listed([UInt16])
+    }
+
+    private let rows: Rows
     let count: Int
+    /// Whether all rows of the run match.
+    private let isWhole: Bool
+    /// The number of rows that the search has looked at.
+    let lookedAt: Int
+
+    static let none = RunMatch(listed: [], lookedAt: 0)
+
+    init(marks: [UInt8]) {
+        (rows, lookedAt) = (.marked(marks), marks.count)
+        count = marks.reduce(0) { $0 + Int($1) }
+        isWhole = count == marks.count
+    }
+
+    init(listed rows: [UInt16], lookedAt: Int) {
+        (self.rows, count, isWhole, self.lookedAt) = (.listed(rows), rows.count, false, lookedAt)
+    }
+
+    /// Visits each row, in the order of the run or against it. The rows of a list have no order.
+    @inline(__always)
+    func visit(isReverse: Bool = false, _ body: (Int) -> Void) {
+        switch rows {
+        case .listed(let rows): for row in rows { body(Int(row)) }
+        case .marked(let marks) where isReverse:
+            for row in marks.indices.reversed() where marks[row] == 1 { body(row) }
+        case .marked(let marks):
+            for row in marks.indices where marks[row] == 1 { body(row) }
+        }
+    }
 
     /// The different values of a column in the matching rows.
     func values(of column: RowRun.Column) -> [UInt64] {
-        guard let places = column.places else {
-            return count > 0 ? column.values : []
-        }
-        if count == marks.count { return column.values }
+        guard let places = column.places else { return count > 0 ? column.values : [] }
+        if isWhole { return column.values }
         var isFound = [UInt8](repeating: 0, count: column.values.count)
-        for row in marks.indices where marks[row] == 1 { isFound[Int(places[row])] = 1 }
-        return column.values.indices.filter { isFound[$0] == 1 }.map { column.values[$0] }
+        var found: [UInt64] = []
+        visit { row in
+            let place = Int(places[row])
+            if isFound[place] == 1 { return }
+            isFound[place] = 1
+            found.append(column.values[place])
+        }
+        return found
     }
 }
 
@@ -58,26 +95,21 @@ struct RunReading {
         _ kind: RowKind, in project: ProjectID, isBegun: Bool, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard let columns = RunColumn.columns(of: kind) else { return nil }
+        // The erased people come first: a run in the list has their rows only if the reading knows them.
+        let erased = ErasedFromRuns(packed: try snapshot.document(ErasedFromRuns.key)).people
+        self.erased = Set(erased.map { UInt64(bitPattern: $0.rawValue) })
         // The list is at least as new as the end. So each row before the end is in a run of the list, or of another list.
         let allEnd = RunList.end(try snapshot.document(RunList.endKey))
         let list = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project)))
         let end = max(allEnd, list.end)
         let most = RunReading.laterRowsAtMost * (isBegun ? 4 : 1)
         guard snapshot.lastRow.rawValue - end < most else { return nil }
-        let limit = Int(2 * most)
-        let later = try snapshot.rows(after: RowNumber(rawValue: end - 1), limit: limit)
-        if later.count == limit { return nil }
-        let own = later.filter { $0.project == project && $0.row.row.kind == kind }
-        let rows = try RunReading.rows(own.map(\.row), columns, in: project, snapshot)
-        let memoryEnd = (rows.last?.number ?? end) + 1
-        guard memoryEnd - end <= RowRun.numbersAtMost else { return nil }
-        let memory = RowRun(rows, columns, from: end, to: memoryEnd)
+        guard
+            let tail = try RunTail.read(kind, columns, in: project, from: end, limit: Int(2 * most), snapshot),
+            tail.end - end <= RowRun.numbersAtMost
+        else { return nil }
         (self.kind, self.project, self.columns, self.snapshot) = (kind, project, columns, snapshot)
-        runs = list.runs.map { $0.run(kind, in: project, snapshot) } + [memory]
-        erased = Set(
-            ErasedFromRuns(packed: try snapshot.document(ErasedFromRuns.key)).people.map {
-                UInt64(bitPattern: $0.rawValue)
-            })
+        runs = list.runs.map { $0.run(kind, in: project, snapshot) } + [tail.run(from: end)]
         expired = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
     }
 
@@ -99,6 +131,24 @@ struct RunReading {
 
     // MARK: - Matching
 
+    /// The allowed values of a column.
+    private struct Allowed {
+        let column: RunColumn
+        /// The places of the values, if they are few.
+        let few: [Int]?
+        /// 1 for each place that is allowed.
+        let places: [UInt8]
+
+        init(_ column: RunColumn, few: [Int], of count: Int) {
+            (self.column, self.few) = (column, few)
+            var places = [UInt8](repeating: 0, count: count)
+            for place in few { places[place] = 1 }
+            self.places = places
+        }
+
+        init(_ column: RunColumn, places: [UInt8]) { (self.column, few, self.places) = (column, nil, places) }
+    }
+
     /// The rows of a run that fulfil conditions.
     ///
     /// - Parameters:
@@ -111,47 +161,104 @@ struct RunReading {
         _ run: RowRun, _ conditions: RunConditions, _ range: RowsByTime, from start: Int64 = 0
     ) throws(StoreFault) -> RunMatch? {
         let head = run.head
-        let none = RunMatch(marks: [], count: 0)
-        guard head.count > 0, head.end > start, !(expired?.includes(head) ?? false) else { return none }
-        if let since = range.since, head.until < since.milliseconds { return none }
-        if let until = range.until, head.since >= until.milliseconds { return none }
+        guard head.count > 0, head.end > start, !(expired?.includes(head) ?? false) else { return RunMatch.none }
+        if let since = range.since, head.until < since.milliseconds { return RunMatch.none }
+        if let until = range.until, head.since >= until.milliseconds { return RunMatch.none }
         if let after = range.after {
             let place = after.at.milliseconds
-            if range.isAscending ? head.until < place : head.since > place { return none }
+            if range.isAscending ? head.until < place : head.since > place { return RunMatch.none }
         }
         // The values of a column are few, so they decide about most runs.
-        var allowed: [(column: RunColumn, places: [UInt8])] = []
+        var allowed: [Allowed] = []
         for (column, wanted) in conditions.columns {
             guard let values = try run.values(of: column) else { return nil }
-            var places = [UInt8](repeating: 0, count: values.count)
-            for value in wanted {
-                if let place = RunReading.place(of: value, in: values) { places[place] = 1 }
-            }
-            guard places.contains(1) else { return none }
-            if places.contains(0) { allowed.append((column, places)) }
+            let places = wanted.compactMap { RunReading.place(of: $0, in: values) }
+            if places.isEmpty { return RunMatch.none }
+            if Set(places).count < values.count { allowed.append(Allowed(column, few: places, of: values.count)) }
         }
         if !erased.isEmpty {
             guard let people = try run.values(of: .person) else { return nil }
             let places = people.map { erased.contains($0) ? 0 as UInt8 : 1 }
-            if places.contains(0) { allowed.append((.person, places)) }
+            if !places.contains(1) { return RunMatch.none }
+            if places.contains(0) { allowed.append(Allowed(.person, places: places)) }
+        }
+        guard let test = try placeTest(run, range, from: start) else { return nil }
+        if let rows = try listed(run, allowed) {
+            guard let rows else { return nil }
+            var found = rows
+            for condition in allowed {
+                guard let places = try run.column(condition.column)?.places else { return nil }
+                found = found.filter { condition.places[Int(places[Int($0)])] == 1 }
+            }
+            if test.isNeeded { found = found.filter { test.includes(Int($0)) } }
+            return RunMatch(listed: found, lookedAt: rows.count)
         }
         var marks = [UInt8](repeating: 1, count: head.count)
-        for (column, places) in allowed {
-            guard let column = try run.column(column) else { return nil }
-            guard let ofRows = column.places else {
-                if places.first != 1 { return none }
-                continue
-            }
+        for condition in allowed {
+            guard let ofRows = try run.column(condition.column)?.places else { return nil }
+            let places = condition.places
             for row in marks.indices { marks[row] &= places[Int(ofRows[row])] }
         }
-        if !(try matchPlaces(run, range, from: start, &marks)) { return nil }
-        return RunMatch(marks: marks, count: marks.reduce(0) { $0 + Int($1) })
+        if test.isNeeded {
+            for row in marks.indices where marks[row] == 1 && !test.includes(row) { marks[row] = 0 }
+        }
+        return RunMatch(marks: marks)
     }
 
-    /// Clears the marks of removed rows and of rows outside the range; false if the run is replaced.
-    private mutating func matchPlaces(
-        _ run: RowRun, _ range: RowsByTime, from start: Int64, _ marks: inout [UInt8]
-    ) throws(StoreFault) -> Bool {
+    /// The columns with many values, for which a run knows the rows of each value.
+    private static let posted: Set<RunColumn> = [.person, .session, .screen, .slug, .tracking, .issue]
+    /// A run with fewer rows is searched whole.
+    private static let rowsForPostings = 4096
+    /// A user has few people, and a filter has few values.
+    private static let valuesOfPostings = 64
+
+    /// The rows of the condition with the fewest rows; nil if a search of the whole run is as fast, and an inner nil if the run is
+    /// replaced.
+    private func listed(_ run: RowRun, _ allowed: [Allowed]) throws(StoreFault) -> [UInt16]?? {
+        guard run.head.count >= RunReading.rowsForPostings else { return nil }
+        var best: [ArraySlice<UInt16>]?
+        var fewest = run.head.count / 8
+        for condition in allowed where RunReading.posted.contains(condition.column) {
+            guard let few = condition.few, few.count <= RunReading.valuesOfPostings else { continue }
+            guard let postings = try run.postings(of: condition.column) else { return .some(nil) }
+            let rows = Set(few).map { postings.rows(of: $0) }
+            let count = rows.reduce(0) { $0 + $1.count }
+            if count < fewest { (best, fewest) = (rows, count) }
+        }
+        return best.map { Array($0.joined()) }
+    }
+
+    /// The test of a row for its place: its number and its moment.
+    private struct PlaceTest {
+        var numbers: RowRun.Numbers?
+        var times: [Int64]?
+        var start: Int64 = 0
+        var removed: [Int64: RemovedRows] = [:]
+        var expired: ExpiredRows?
+        var since = Int64.min
+        var until = Int64.max
+        var after: (at: Int64, number: Int64)?
+        var isAscending = false
+
+        var isNeeded: Bool { numbers != nil }
+
+        func includes(_ row: Int) -> Bool {
+            guard let numbers else { return true }
+            let number = numbers[row]
+            if number < start || removed[number >> 16]?.contains(RowNumber(rawValue: number)) ?? false { return false }
+            guard let times else { return true }
+            let place = (at: times[row], number: number)
+            if place.at < since || place.at >= until { return false }
+            if let expired, place.at < expired.before.milliseconds, number <= expired.upTo.rawValue { return false }
+            guard let after else { return true }
+            return isAscending ? place > after : place < after
+        }
+    }
+
+    /// Makes the test of a run's rows for removed rows and for rows outside the range; nil if the run is replaced.
+    private mutating func placeTest(
+        _ run: RowRun, _ range: RowsByTime, from start: Int64
+    ) throws(StoreFault) -> PlaceTest? {
         let head = run.head
         let ranges = head.first >> 16...(head.end - 1) >> 16
         for range in ranges where removed[range] == nil {
@@ -162,31 +269,17 @@ struct RunReading {
             (range.since.map { head.since < $0.milliseconds } ?? false)
             || (range.until.map { head.until >= $0.milliseconds } ?? false) || range.after != nil
             || (expired.map { head.since < $0.before.milliseconds && head.first <= $0.upTo.rawValue } ?? false)
-        guard hasRemoved || isCut || head.first < start else { return true }
-        guard let numbers = try run.numbers() else { return false }
-        if hasRemoved || head.first < start {
-            for row in marks.indices where marks[row] == 1 {
-                let number = numbers[row]
-                if number < start || removed[number >> 16]?.contains(RowNumber(rawValue: number)) ?? false {
-                    marks[row] = 0
-                }
-            }
-        }
-        guard isCut else { return true }
-        guard let times = try run.times() else { return false }
-        let (since, until) = (range.since?.milliseconds ?? .min, range.until?.milliseconds ?? .max)
-        for row in marks.indices where marks[row] == 1 {
-            let place = (times[row], numbers[row])
-            if place.0 < since || place.0 >= until {
-                marks[row] = 0
-            } else if let expired, place.0 < expired.before.milliseconds, place.1 <= expired.upTo.rawValue {
-                marks[row] = 0
-            } else if let after = range.after {
-                let passed = (after.at.milliseconds, after.number.rawValue)
-                if range.isAscending ? place <= passed : place >= passed { marks[row] = 0 }
-            }
-        }
-        return true
+        var test = PlaceTest()
+        guard hasRemoved || isCut || head.first < start else { return test }
+        guard let numbers = try run.numbers() else { return nil }
+        (test.numbers, test.start) = (numbers, start)
+        if hasRemoved { for range in ranges { test.removed[range] = removed[range] } }
+        guard isCut else { return test }
+        guard let times = try run.times() else { return nil }
+        (test.times, test.expired, test.isAscending) = (times, expired, range.isAscending)
+        (test.since, test.until) = (range.since?.milliseconds ?? .min, range.until?.milliseconds ?? .max)
+        test.after = range.after.map { ($0.at.milliseconds, $0.number.rawValue) }
+        return test
     }
 
     private static func place(of value: UInt64, in values: [UInt64]) -> Int? {
@@ -224,11 +317,9 @@ struct RunReading {
                 bound = found.count == range.limit ? found.last : nil
             }
             // The first rows of the page are mostly at one end of the run.
-            for place in match.marks.indices {
-                let row = range.isAscending ? place : match.marks.count - 1 - place
-                guard match.marks[row] == 1 else { continue }
+            match.visit(isReverse: !range.isAscending) { row in
                 let next = (at: times[row], number: numbers[row])
-                if let bound, range.isAscending ? next > bound : next < bound { continue }
+                if let bound, range.isAscending ? next > bound : next < bound { return }
                 found.append(next)
                 if found.count >= 4 * range.limit { keepFirst() }
             }
