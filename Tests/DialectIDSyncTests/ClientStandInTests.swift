@@ -8,52 +8,12 @@ import Testing
 /// Stand-ins for shipped clients, which delete, keep and wait as their sources have it (spec/idsync-clients.md 2).
 @Suite("Stand-ins for shipped clients")
 struct ClientStandInTests {
-    /// A client with its waiting uploads, each with the path that it goes to.
-    struct Client {
-        enum Kind: CaseIterable { case apple, android, web }
-
-        let kind: Kind
-        var queue: [(path: String, body: String)]
-
-        /// Sends what waits, as the client does at one interval.
-        mutating func upload(_ send: (String, String) throws -> Wire.Answer) {
-            var index = 0
-            while index < queue.count {
-                let answer = try? send(queue[index].path, queue[index].body)
-                guard let answer else { return }
-                if [429, 503].contains(answer.status) {
-                    #expect(answer["Retry-After"] == "5", "without it the client waits for two hours")
-                }
-                switch kind {
-                case .apple:
-                    // The loop stops at the first upload that is kept.
-                    guard isDone(answer.status) else { return }
-                    queue.remove(at: index)
-                case .android:
-                    // The body is read first. Without one an exception ends the loop, and nothing is deleted.
-                    let body = try? JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
-                    if answer.status == 202, body == nil { return }
-                    let isDone = [200, 202].contains(answer.status) || isRefused(answer.status)
-                    if isDone { queue.remove(at: index) } else { index += 1 }
-                case .web:
-                    if (401..<500).contains(answer.status), answer.status != 429 {
-                        queue = []
-                        return
-                    }
-                    guard (200..<300).contains(answer.status) else { return }
-                    queue.remove(at: index)
-                }
-            }
-        }
-
-        private func isRefused(_ status: Int) -> Bool { (400..<500).contains(status) && status != 429 }
-        private func isDone(_ status: Int) -> Bool { (200..<300).contains(status) || isRefused(status) }
-    }
-
     private struct Cut: Error {}
 
-    @Test("lose nothing and send nothing twice, whatever fails in between", arguments: Client.Kind.allCases, [1, 2])
-    func faults(_ kind: Client.Kind, _ seed: UInt64) throws {
+    @Test(
+        "lose nothing and send nothing twice, whatever fails in between", arguments: ShippedClient.Kind.allCases,
+        [1, 2])
+    func faults(_ kind: ShippedClient.Kind, _ seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed &* 7919)
         let failing = Mutex<FailingStore?>(nil)
         let rates = RateLimits(key: RateLimit(perSecond: 400, burst: 10), identity: .off)
@@ -70,7 +30,7 @@ struct ClientStandInTests {
         }
         let key = kind == .web ? credentials.idsyncWebKey : credentials.idsyncKey
         let path = kind == .web ? "/v3/JS/\(key)/events" : "/v2/\(key)/events"
-        var client = Client(kind: kind, queue: [])
+        var client = ShippedClient(kind)
         let count = min(1000, 60 * Soak.factor)
         for number in 0..<count {
             let mpid = people[number % 3]
