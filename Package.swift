@@ -169,7 +169,8 @@ let package = Package(
         ring(
             "DialectClaim",
             [
-                "ByteText", "CivilTime", "Crypto", "Domain", "Engine", "Gateway", "HTTPMessage", "HTTPServer", "JSON",
+                "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Engine", "Gateway", "HTTPMessage",
+                "HTTPServer", "JSON",
                 "Outbound", "Threads",
             ]),
         ring(

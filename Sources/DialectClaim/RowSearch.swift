@@ -118,7 +118,11 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 way = .runs
                 if let isMore = try goOn(&reading, people, &users, parser, snapshot) { return isMore }
             }
-            if way == .runs { return true }
+            // The list still has a run that cannot be read. The rows answer until the server has made the run again.
+            if way == .runs {
+                if start > 0 { (finding, place, start) = (empty, filter.range.after, 0) }
+                way = .rows
+            }
         }
         if let people, let rows = try rows(of: people, snapshot) {
             _ = try look(at: rows, people, &users, parser, snapshot)

@@ -1,5 +1,5 @@
 /// The committed facts for a reader. Reads may use the disk.
-package protocol Snapshot {
+package protocol Snapshot: RowFacts {
     /// The summary of a person; nil if the project has no such person.
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary?
 

@@ -1,3 +1,4 @@
+import DialectClaim
 import Domain
 import Invocation
 import JSON
@@ -22,11 +23,13 @@ enum DoctorCommand: ProgramCommand {
                 let doctor = try PostgresDoctor(database, progress: progress)
                 doctor.now = SystemClock.now()
                 findings = try doctor.examine()
+                if findings.allSatisfy(\.isWarning) { findings += try doctor.examine(with: RunExamination.findings) }
             } else {
                 let doctor = try Doctor(context.dataFolder.store, progress: progress)
                 doctor.now = SystemClock.now()
                 let mark = try doctor.setting(MasterKey.markName)
                 findings = try doctor.examine() + foreignKey(mark, context)
+                if findings.allSatisfy(\.isWarning) { findings += try doctor.examine(with: RunExamination.findings) }
             }
         } catch {
             throw .unreadable(error.description)

@@ -246,7 +246,15 @@ package final class RunningServer: Sendable {
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
                 clock: configuration.clock, limits: configuration.purchaseChecks))
         inspection.countQuestions(of: purchaseChecker)
-        runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs)
+        let logger = configuration.logger
+        runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs) { repair in
+            logger.log(
+                .warning, "A run of rows was missing or damaged, and is made again.",
+                [
+                    ("project", .integer(Int(repair.project.rawValue))), ("kind", .text("\(repair.kind.name)")),
+                    ("first_row", .integer(Int(repair.first.rawValue))),
+                ])
+        }
     }
 
     /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes

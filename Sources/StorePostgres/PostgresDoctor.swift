@@ -41,6 +41,26 @@ package final class PostgresDoctor {
         return findings
     }
 
+    /// Makes a check of another part of the server over the rows and documents of one moment.
+    ///
+    /// - Parameter check: gets the facts and all projects.
+    package func examine(
+        with check: (any RowFacts, [ProjectID]) throws(StoreFault) -> [Finding]
+    ) throws(StoreFault) -> [Finding] {
+        progress("runs of rows")
+        guard let key = try KeptSettings.read("hash_key", connection).flatMap({ Hash128($0.span) }) else { return [] }
+        let found = try ask("SELECT id FROM projects ORDER BY id")
+        let projects = (0..<found.count).map { ProjectID(rawValue: Int32(truncatingIfNeeded: found.integer($0, 0))) }
+        let snapshot = PostgresSnapshot(
+            connection, hash: KeyedHash(key: key), derived: DerivedValues(bytes: 0), lastRow: 0,
+            moment: .seconds(1_000_000_000), .none
+        ) { _ in nil }
+        defer { snapshot.close() }
+        let findings = try check(snapshot, projects)
+        if let fault = snapshot.fault { throw fault }
+        return findings
+    }
+
     private func lookAtClock() throws(StoreFault) {
         let last = try ask("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
         guard let now, last.count > 0 else { return }

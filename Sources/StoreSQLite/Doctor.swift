@@ -6,7 +6,7 @@ import SQLite
 /// It reads beside a running server, page by page, so that it delays no call. Facts that are written meanwhile are not
 /// checked.
 package final class Doctor {
-    private let file: StoreFile
+    let file: StoreFile
     private let head: HeadFile.Head?
     let connection: Connection
     let progress: (String) -> Void

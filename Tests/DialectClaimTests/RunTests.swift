@@ -1,5 +1,6 @@
 import DialectClaim
 import Domain
+import Engine
 import Foundation
 import TestKit
 import Testing
@@ -69,6 +70,88 @@ struct RunTests {
         } while try end(second.server.store) < 20_200 / 4096 * 4096
     }
 
+    /// The ways in which a document of a run can be broken.
+    private static let damages: [(name: String, harm: @Sendable ([UInt8]) -> [UInt8])] = [
+        ("missing", { _ in [] }), ("cut", { Array($0.dropLast(5)) }),
+        (
+            "flipped",
+            { body in
+                var body = body
+                body[body.count / 2] ^= 4
+                return body
+            }
+        ),
+    ]
+
+    /// What the examination of a store's runs finds.
+    private func findings(_ store: any Store) throws -> [String] {
+        try store.read { snapshot throws(StoreFault) in
+            try RunExamination.findings(snapshot, of: [ProjectID(rawValue: 1)]).map(\.code)
+        }
+    }
+
+    /// Replaces documents of a store that no server serves.
+    private func put(_ documents: [(key: DocumentKey, body: [UInt8])], _ store: any Store) throws {
+        let job = Job(
+            call: Call(project: ProjectID(rawValue: 1), key: nil), act: KeepRuns(before: [:], after: documents))
+        _ = try Writer(store: store, chance: { 0 }).process([job], at: Instant(milliseconds: 4_000_000_000_000))[0]
+            .get()
+    }
+
+    @Test(
+        "a damaged run is not read, and the server makes it again from the rows",
+        arguments: [StoreKind.sqlite, .postgres], damages.map(\.name))
+    func damaged(_ kind: StoreKind, _ name: String) throws {
+        guard StoreKind.allCases.contains(kind) else { return }
+        let harm = try #require(RunTests.damages.first { $0.name == name }?.harm)
+        let first = OwlClient(try TestServer(kind) { $0.runs = TestServer.tinyRuns })
+        for user in ["ada", "bob"] {
+            _ = try first.ingest((0..<20).map { OwlClient.event(user, more: #","screen_name":"s\#($0 % 2)""#) })
+        }
+        try Patience.until { try end(first.server.store) == 40 }
+        first.server.stop()
+        #expect(try findings(first.server.store) == [])
+        // The first long run has a document for each part: the values of its sessions are part 12. The last run is one document.
+        let owner = UInt64(1) << 32 | UInt64(RowKind.event.rawValue) << 16
+        let keys = [Hash128(high: 1 << 8, low: owner | 1 << 8 | 12), Hash128(high: 36 << 8, low: owner)]
+            .map { DocumentKey(.runPart, hash: $0) }
+        let bodies = try first.server.store.read { snapshot throws(StoreFault) in try snapshot.documents(keys) }
+        #expect(bodies.count == 2, "\(bodies)")
+        try put(keys.map { ($0, harm(bodies[$0] ?? [])) }, first.server.store)
+        #expect(try findings(first.server.store) == ["run_unreadable", "run_unreadable"])
+        let second = OwlClient(try TestServer(restarting: first.server) { $0.runs = TestServer.tinyRuns })
+        let queries = [("", [40, 2, 1]), ("user_id=ada", [20, 1, 1]), ("screen_name=s1", [20, 2, 1])]
+        try Patience.until {
+            for (query, expected) in queries { #expect(try counts(second, query) == expected, "\(query)") }
+            return try findings(second.server.store).isEmpty
+        }
+        #expect(try findings(second.server.store) == [])
+        for (query, expected) in queries { #expect(try counts(second, query) == expected, "\(query)") }
+    }
+
+    @Test(
+        "the doctor finds a run that differs from its rows, and rows in no run",
+        arguments: [StoreKind.sqlite, .postgres])
+    func doctor(_ kind: StoreKind) throws {
+        guard StoreKind.allCases.contains(kind) else { return }
+        let client = OwlClient(try TestServer(kind) { $0.runs = TestServer.tinyRuns })
+        let id = "11111111-1111-4111-8111-111111111111"
+        func event(_ message: String) -> String {
+            OwlClient.event("ada", message, more: #","client_event_id":"\#(id)""#)
+        }
+        _ = try client.ingest([event("one")] + (0..<11).map { _ in OwlClient.event("bob") })
+        let key = client.server.credentials.claimImportKey
+        _ = try client.ingest([event("two")], bundle: nil, path: "/v1/import", key: key)
+        try Patience.until { try end(client.server.store) >= 12 }
+        client.server.stop()
+        let store = client.server.store
+        #expect(try findings(store) == [])
+        try put([(RemovedRows.key(of: 0), [])], store)
+        #expect(try findings(store) == ["run_rows"])
+        try put([(DocumentKey(.runList, of: 1 << 8 | Int64(RowKind.event.rawValue)), [])], store)
+        #expect(try findings(store) == ["run_gap"])
+    }
+
     @Test("retention removes rows from reads of runs, and later the runs", arguments: StoreKind.allCases)
     func retention(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)
@@ -110,6 +193,7 @@ struct RunTests {
             }
         }
         #expect(try counts(client, "") == [11, 1, 1])
+        #expect(try findings(client.server.store) == [])
     }
 
     @Test("an erasure removes a person from reads at once, and soon from the runs", arguments: StoreKind.allCases)
@@ -128,5 +212,6 @@ struct RunTests {
         }
         #expect(try counts(client, "") == [20, 1, 1])
         #expect((try client.agent("/v1/events?limit=50")["events"] as? [Any])?.count == 20)
+        #expect(try findings(client.server.store) == [])
     }
 }

@@ -1,3 +1,4 @@
+import Compression
 import Domain
 
 /// The place of a run among the runs of a project and a kind.
@@ -11,6 +12,8 @@ struct RunHead: Equatable, Sendable {
     let until: Int64
     /// Whether each part of the run is a document of its own. A short run is one document.
     let isSplit: Bool
+    /// Whether each document of the run ends with its checksum. Older versions of the server made runs without checksums.
+    let hasSums: Bool
     /// Counts the versions of the run, so that no read mixes their parts.
     let version: UInt8
 }
@@ -39,6 +42,10 @@ struct RunList: Equatable, Sendable {
         return packer.bytes
     }
 
+    /// The bits of a run's form.
+    private static let split: UInt8 = 1
+    private static let summed: UInt8 = 2
+
     init() {}
 
     init(packed: [UInt8]?) {
@@ -50,8 +57,8 @@ struct RunList: Equatable, Sendable {
         {
             runs.append(
                 RunHead(
-                    first: first, end: end, count: Int(count), since: since, until: until, isSplit: form == 1,
-                    version: version))
+                    first: first, end: end, count: Int(count), since: since, until: until,
+                    isSplit: form & RunList.split != 0, hasSums: form & RunList.summed != 0, version: version))
         }
     }
 
@@ -62,7 +69,7 @@ struct RunList: Equatable, Sendable {
             for number in [run.first, run.end, Int64(run.count), run.since, run.until] {
                 packer.add(UInt64(bitPattern: number))
             }
-            packer.add(run.isSplit ? 1 as UInt8 : 0)
+            packer.add((run.isSplit ? RunList.split : 0) | (run.hasSums ? RunList.summed : 0))
             packer.add(run.version)
         }
         return packer.bytes
@@ -236,7 +243,7 @@ extension RunHead {
     init(_ rows: [RunRow], from first: Int64, to end: Int64, isSplit: Bool = false, version: UInt8 = 0) {
         self.init(
             first: first, end: end, count: rows.count, since: rows.map(\.at).min() ?? 0,
-            until: rows.map(\.at).max() ?? 0, isSplit: isSplit, version: version)
+            until: rows.map(\.at).max() ?? 0, isSplit: isSplit, hasSums: true, version: version)
     }
 
     /// The key of a part, or of the whole run if it is short.
@@ -260,13 +267,27 @@ extension RunHead {
         _ parts: [RowRun.Part: [UInt8]], _ kind: RowKind, in project: ProjectID
     ) -> [(key: DocumentKey, body: [UInt8])] {
         let ordered = RunHead.parts(of: kind).compactMap { part in parts[part].map { (part, $0) } }
-        if isSplit { return ordered.map { (key(of: $0.0, kind, in: project), $0.1) } }
+        if isSplit { return ordered.map { (key(of: $0.0, kind, in: project), summed($0.1)) } }
         var packer = Packer()
         for (part, body) in ordered {
             packer.add(part.number)
             packer.add(body)
         }
-        return [(key(of: nil, kind, in: project), packer.bytes)]
+        return [(key(of: nil, kind, in: project), summed(packer.bytes))]
+    }
+
+    /// A document with its checksum behind it.
+    private func summed(_ body: [UInt8]) -> [UInt8] {
+        var sum = CRC32()
+        sum.add(body)
+        return body + (0..<4).map { UInt8(truncatingIfNeeded: sum.value >> UInt32(8 * $0)) }
+    }
+
+    /// The document without its checksum; nil if the document is missing or damaged.
+    private func whole(_ document: [UInt8]?) -> [UInt8]? {
+        guard hasSums, let document else { return document }
+        let body = Array(document.dropLast(4))
+        return summed(body) == document ? body : nil
     }
 
     /// The keys of the documents of a run.
@@ -277,16 +298,26 @@ extension RunHead {
     /// The run, which reads its parts from the store when a search needs them.
     func run(_ kind: RowKind, in project: ProjectID, _ snapshot: any Snapshot) -> RowRun {
         let known = snapshot.derived.map { RunMemory(values: $0, head: self, kind: kind, project: project) }
+        return run(kind, in: project, snapshot, known)
+    }
+
+    /// The run, which reads all its parts from the store.
+    func run(_ kind: RowKind, in project: ProjectID, _ facts: any RowFacts, _ known: RunMemory? = nil) -> RowRun {
         if isSplit {
             return RowRun(self, known) { part throws(StoreFault) in
-                try snapshot.document(key(of: part, kind, in: project))
+                let body = whole(try facts.document(key(of: part, kind, in: project)))
+                if body == nil { known?.noteUnread() }
+                return body
             }
         }
         var parts: [UInt8: [UInt8]]?
         return RowRun(self, known) { part throws(StoreFault) in
             if parts == nil {
-                guard let whole = try snapshot.document(key(of: nil, kind, in: project)) else { return nil }
-                var unpacker = Unpacker(whole)
+                guard let body = whole(try facts.document(key(of: nil, kind, in: project))) else {
+                    known?.noteUnread()
+                    return nil
+                }
+                var unpacker = Unpacker(body)
                 var read: [UInt8: [UInt8]] = [:]
                 while let number = unpacker.byte(), let body = unpacker.bytes() { read[number] = body }
                 parts = read
@@ -315,6 +346,21 @@ struct RunMemory {
             of: head.key(of: part, kind, in: project),
             form: UInt64(head.count) << 16 | UInt64(part.number) << 8 | form.rawValue)
     }
+}
+
+/// A run that a read could not read, because a document of it is missing or damaged.
+struct UnreadRun: Sendable {
+    let head: RunHead
+    let kind: RowKind
+    let project: ProjectID
+
+    /// The last such run of a store is enough: the next read finds the next one.
+    static let key = DerivedValues.Key(of: RunList.endKey, form: 1)
+}
+
+extension RunMemory {
+    /// Notes that the run cannot be read, for the thread that makes runs.
+    func noteUnread() { values.keep(UnreadRun(head: head, kind: kind, project: project), UnreadRun.key, bytes: 64) }
 }
 
 /// Integers as little-endian bytes.

@@ -27,11 +27,16 @@ package final class RunKeeper: Sendable {
     /// The engine's queue whose answers may arrive on any thread.
     private let lane: Int
     private let lengths: Lengths
+    /// Tells the operator that a run could not be read and is made again.
+    private let tell: @Sendable (RunRepair) -> Void
     private let state = Monitor(State())
     private let thread = Monitor<WorkerThread?>(nil)
 
-    package init(_ store: any Store, _ engine: Engine, lane: Int, _ lengths: Lengths) {
-        (self.store, self.engine, self.lane, self.lengths) = (store, engine, lane, lengths)
+    package init(
+        _ store: any Store, _ engine: Engine, lane: Int, _ lengths: Lengths,
+        tell: @escaping @Sendable (RunRepair) -> Void
+    ) {
+        (self.store, self.engine, self.lane, self.lengths, self.tell) = (store, engine, lane, lengths, tell)
         thread.withLock { $0 = WorkerThread(name: "onym-runs") { [self] in run() } }
     }
 
@@ -47,6 +52,7 @@ package final class RunKeeper: Sendable {
             // The store logs its own faults; the next look tries again.
             let next = try? store.leads ? plan.next(store) : nil
             if let next {
+                if let repair = next.repair { tell(repair) }
                 keep(next.act, in: next.project)
             } else {
                 let _: Bool? = state.wait(milliseconds: lengths.pauseMilliseconds) { $0.isStopping ? true : nil }
@@ -72,8 +78,18 @@ package final class RunKeeper: Sendable {
     private static let answerMilliseconds = 10_000
 }
 
+/// A run that the server makes again, because a document of it was missing or damaged.
+package struct RunRepair: Equatable, Sendable {
+    package let project: ProjectID
+    package let kind: RowKind
+    package let first: RowNumber
+}
+
 /// The next runs to make.
 package struct RunPlan {
+    /// A step: the project in whose journal it is, and the run that it repairs.
+    package typealias Next = (project: ProjectID, act: KeepRuns, repair: RunRepair?)
+
     private let lengths: RunKeeper.Lengths
     /// The end of the runs when the plan last found no short runs to join.
     private var joined: Int64?
@@ -86,10 +102,13 @@ package struct RunPlan {
     }
 
     /// The next step, and the project in whose journal it is; nil if all rows that can be in runs are in runs.
-    package mutating func next(_ store: any Store) throws(StoreFault) -> (project: ProjectID, act: KeepRuns)? {
+    package mutating func next(_ store: any Store) throws(StoreFault) -> Next? {
         let projects = store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
         guard let project = projects.first else { return nil }
         let (lengths, joined) = (lengths, joined)
+        if let (act, repair) = try store.read({ snapshot throws(StoreFault) in try RunPlan.repairing(snapshot) }) {
+            return (project, act, repair)
+        }
         let (act, nowJoined) = try store.read {
             snapshot throws(StoreFault) -> (KeepRuns?, Int64?) in
             let end = RunList.end(try snapshot.document(RunList.endKey))
@@ -102,7 +121,53 @@ package struct RunPlan {
             return (try RunPlan.sealing(end, lengths, snapshot), end)
         }
         self.joined = nowJoined
-        return act.map { (project, $0) }
+        return act.map { (project, $0, nil) }
+    }
+
+    /// Makes a run again that a read could not read.
+    private static func repairing(_ snapshot: any Snapshot) throws(StoreFault) -> (KeepRuns, RunRepair)? {
+        guard let derived = snapshot.derived, let unread = derived.value(UnreadRun.key, UnreadRun.self) else {
+            return nil
+        }
+        derived.keep(false, UnreadRun.key, bytes: 64)
+        let (kind, project, old) = (unread.kind, unread.project, unread.head)
+        let list = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project)))
+        // A read can also have an old list, whose run is replaced.
+        guard let columns = RunColumn.columns(of: kind), list.runs.contains(old) else { return nil }
+        if try old.run(kind, in: project, snapshot, nil).rows(columns) != nil { return nil }
+        var rows: [RunRow] = []
+        var last = old.first - 1
+        while last < old.end - 1 {
+            let page = try snapshot.rows(after: RowNumber(rawValue: last), limit: rowsAtOnce)
+            let own = page.filter { $0.project == project && $0.row.row.kind == kind }.map(\.row)
+            rows += try RunReading.rows(own.filter { $0.number.rawValue < old.end }, columns, in: project, snapshot)
+            guard page.count == rowsAtOnce, let number = page.last?.row.number.rawValue else { break }
+            last = number
+        }
+        var edit = Edit()
+        try edit.list(kind, project, snapshot) { list in
+            replace(old, in: &list, kind, project, rows, columns)
+        }
+        return (edit.act, RunRepair(project: project, kind: kind, first: RowNumber(rawValue: old.first)))
+    }
+
+    /// The rows that a repair reads at once.
+    private static let rowsAtOnce = 4096
+
+    /// Puts rows in the place of a run; returns the documents to put.
+    private static func replace(
+        _ old: RunHead, in list: inout RunList, _ kind: RowKind, _ project: ProjectID, _ rows: [RunRow],
+        _ columns: [RunColumn]
+    ) -> [(key: DocumentKey, body: [UInt8])] {
+        guard let place = list.runs.firstIndex(of: old) else { return [] }
+        let gone = old.keys(kind, in: project).map { (key: $0, body: [] as [UInt8]) }
+        if rows.isEmpty {
+            list.runs.remove(at: place)
+            return gone
+        }
+        let head = RunHead(rows, from: old.first, to: old.end, isSplit: old.isSplit, version: old.version &+ 1)
+        list.runs[place] = head
+        return gone + head.documents(RowRun.parts(rows, columns, from: old.first), kind, in: project)
     }
 
     private typealias KnownList = (project: ProjectID, kind: RowKind, columns: [RunColumn], list: RunList)
@@ -211,16 +276,7 @@ package struct RunPlan {
                 }
                 var edit = Edit()
                 try edit.list(kind, project, snapshot) { list in
-                    guard let place = list.runs.firstIndex(of: old) else { return [] }
-                    let gone = old.keys(kind, in: project).map { (key: $0, body: [] as [UInt8]) }
-                    if rows.isEmpty {
-                        list.runs.remove(at: place)
-                        return gone
-                    }
-                    let head = RunHead(
-                        rows, from: old.first, to: old.end, isSplit: old.isSplit, version: old.version &+ 1)
-                    list.runs[place] = head
-                    return gone + head.documents(RowRun.parts(rows, columns, from: old.first), kind, in: project)
+                    replace(old, in: &list, kind, project, rows, columns)
                 }
                 return edit.act
             }

@@ -115,17 +115,17 @@ struct RunReading {
 
     /// The columns of rows. An event of another dialect has none.
     static func rows(
-        _ stored: [StoredRow], _ columns: [RunColumn], in project: ProjectID, _ snapshot: any Snapshot
+        _ stored: [StoredRow], _ columns: [RunColumn], in project: ProjectID, _ facts: any RowFacts
     ) throws(StoreFault) -> [RunRow] {
         let parser = JSONParser()
-        let revisions = try snapshot.revisions(of: stored.map(\.row))
+        let revisions = try facts.revisions(of: stored.map(\.row))
         return stored.compactMap { row in
             let revision = row.row.recognition.flatMap { revisions[$0] }
             let members =
                 revision == nil
                 ? EventMembers(row.row.body, parser, only: columns)
                 : EventMembers(row.row.body, revision: revision, parser)
-            return members.map { RunRow(row, $0, columns, in: project, snapshot.hash) }
+            return members.map { RunRow(row, $0, columns, in: project, facts.hash) }
         }
     }
 

@@ -259,7 +259,9 @@ extension Snapshot {
     package func revision(of event: Row) throws(StoreFault) -> [UInt8]? {
         try event.recognition.flatMap { hash throws(StoreFault) in try document(EventRevision.key(hash)) }
     }
+}
 
+extension RowFacts {
     /// The newer bodies of events, by their recognition hashes.
     package func revisions(of events: [Row]) throws(StoreFault) -> [RowHash: [UInt8]] {
         let hashes = Set(events.lazy.filter { $0.kind == .event }.compactMap(\.recognition))
