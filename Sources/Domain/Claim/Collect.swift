@@ -118,8 +118,11 @@ extension Collect {
                     continue
                 }
                 if let hash = row.recognition {
-                    // Only imports look for rows of any time, so that an upload reads nothing from the disk.
-                    let isKnown = correct == nil ? view.knowsRow(hash) : event != nil
+                    // Memory knows new rows, so that a common upload reads nothing from the disk. A row that happened before can
+                    // repeat a row that memory has forgotten.
+                    let isOld = stamp.at.milliseconds - row.at.milliseconds >= RecentRows.memoryMilliseconds
+                    let isRepeated = view.knowsRow(hash) || isOld && view.namedRow(hash) != nil
+                    let isKnown = correct == nil ? isRepeated : event != nil
                     isNew = !isKnown && recognized.insert(hash)
                     if isNew {
                         accepted += 1
