@@ -204,7 +204,9 @@ struct ImportTests {
         #expect(try importer.count("bob") == 0 && importer.count("owl_anon_1") == 1)
     }
 
-    @Test("an import knows an event at any time, and so does an upload of an event that happened before", arguments: StoreKind.allCases)
+    @Test(
+        "an import knows an event at any time, and so does an upload of an event that happened before",
+        arguments: StoreKind.allCases)
     func anyTime(_ kind: StoreKind) throws {
         let importer = try Importer(kind)
         let client = importer.client

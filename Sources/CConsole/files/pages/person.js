@@ -253,7 +253,7 @@ function ask(profile) {
 }
 
 /** The id of a person that a text names: an id, or an identity that one person holds. */
-const named = async (text, signal) => (await get(path`/people/${text}`, { limit: 1 }, { signal })).id;
+const named = async (text, signal) => (await get(path`/people/${text}`, {}, { signal })).id;
 
 const side = (people) => people.map((one) => [shown(one, "id"), h("br")]);
 
