@@ -185,6 +185,12 @@ static const unsigned char file_decisions_0037_the_call_log_md[] = {
 static const unsigned char file_decisions_0038_access_that_stays_right_md[] = {
 #embed "../../docs/decisions/0038-access-that-stays-right.md"
 };
+static const unsigned char file_decisions_0039_what_reads_keep_of_runs_md[] = {
+#embed "../../docs/decisions/0039-what-reads-keep-of-runs.md"
+};
+static const unsigned char file_decisions_0040_no_parameter_is_ignored_md[] = {
+#embed "../../docs/decisions/0040-no-parameter-is-ignored.md"
+};
 static const unsigned char file_decisions_0044_rows_of_a_split_md[] = {
 #embed "../../docs/decisions/0044-rows-of-a-split.md"
 };
@@ -268,6 +274,8 @@ static const onym_docs_file files[] = {
     FILE_OF("decisions/0036-exports.md", file_decisions_0036_exports_md),
     FILE_OF("decisions/0037-the-call-log.md", file_decisions_0037_the_call_log_md),
     FILE_OF("decisions/0038-access-that-stays-right.md", file_decisions_0038_access_that_stays_right_md),
+    FILE_OF("decisions/0039-what-reads-keep-of-runs.md", file_decisions_0039_what_reads_keep_of_runs_md),
+    FILE_OF("decisions/0040-no-parameter-is-ignored.md", file_decisions_0040_no_parameter_is_ignored_md),
     FILE_OF("decisions/0044-rows-of-a-split.md", file_decisions_0044_rows_of_a_split_md),
     FILE_OF("decisions/0045-first-minutes.md", file_decisions_0045_first_minutes_md),
     FILE_OF("decisions/0049-one-login.md", file_decisions_0049_one_login_md),
