@@ -190,7 +190,7 @@ let package = Package(
         ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
-        ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
+        ring("StoreSQLite", ["Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // The SDK, and its facades for apps that already speak to one of four vendors.
         client("Onym"),
@@ -227,7 +227,8 @@ let package = Package(
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
-        ring("SQLite", ["CSQLite"]),
+        ring("Disk", ["CLinux"]),
+        ring("SQLite", ["CSQLite", "Disk"]),
         ring("Postgres", ["CPostgres"]),
         ring("Invocation"),
         ring("Outbound", ["CCurl", "Threads"]),
@@ -241,10 +242,18 @@ let package = Package(
         // Tests mirror the sources; what they share is a kit of its own.
         .systemLibrary(
             name: "CHTTPParser", path: "Sources/CHTTPParser", pkgConfig: nil, providers: [.apt(["libhttp-parser-dev"])]),
+        // A disk in memory that loses and tears what was not synced, below SQLite and beside it.
+        .target(
+            name: "CFaultyDisk", path: "Tests/CFaultyDisk",
+            linkerSettings: [.linkedLibrary("sqlite3")]),
+        .target(
+            name: "FaultyDisk", dependencies: ["CFaultyDisk", "Disk"], path: "Tests/FaultyDisk",
+            swiftSettings: testSettings),
         .target(
             name: "TestKit",
             dependencies: [
-                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "JSON",
+                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
+                "JSON",
                 "Program",
                 "SQLite", "StoreMemory",
                 "StorePostgres", "StoreSQLite",
@@ -252,7 +261,8 @@ let package = Package(
             ],
             path: "Tests/TestKit", swiftSettings: testSettings),
         .testTarget(
-            name: "StoreContractTests", dependencies: ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"],
+            name: "StoreContractTests",
+            dependencies: ["Domain", "Engine", "FaultyDisk", "SQLite", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         // What somebody can do who has nothing but the keys that are in everybody's hands.
         .testTarget(
@@ -261,6 +271,11 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
+            swiftSettings: testSettings),
+        // Stores over a disk that fails.
+        .testTarget(
+            name: "FaultyDiskTests",
+            dependencies: ["Disk", "Domain", "Engine", "FaultyDisk", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
             name: "EndToEndTests",

@@ -191,6 +191,9 @@ static const unsigned char file_decisions_0039_what_reads_keep_of_runs_md[] = {
 static const unsigned char file_decisions_0040_no_parameter_is_ignored_md[] = {
 #embed "../../docs/decisions/0040-no-parameter-is-ignored.md"
 };
+static const unsigned char file_decisions_0041_a_disk_that_loses_md[] = {
+#embed "../../docs/decisions/0041-a-disk-that-loses.md"
+};
 static const unsigned char file_decisions_0044_rows_of_a_split_md[] = {
 #embed "../../docs/decisions/0044-rows-of-a-split.md"
 };
@@ -276,6 +279,7 @@ static const onym_docs_file files[] = {
     FILE_OF("decisions/0038-access-that-stays-right.md", file_decisions_0038_access_that_stays_right_md),
     FILE_OF("decisions/0039-what-reads-keep-of-runs.md", file_decisions_0039_what_reads_keep_of_runs_md),
     FILE_OF("decisions/0040-no-parameter-is-ignored.md", file_decisions_0040_no_parameter_is_ignored_md),
+    FILE_OF("decisions/0041-a-disk-that-loses.md", file_decisions_0041_a_disk_that_loses_md),
     FILE_OF("decisions/0044-rows-of-a-split.md", file_decisions_0044_rows_of_a_split_md),
     FILE_OF("decisions/0045-first-minutes.md", file_decisions_0045_first_minutes_md),
     FILE_OF("decisions/0049-one-login.md", file_decisions_0049_one_login_md),
