@@ -17,7 +17,7 @@ package enum DocsRoutes {
             Endpoint(
                 .get, "/docs", scope: nil,
                 operation: Operation(
-                    id: "docs", summary: "Leads to the documentation.",
+                    id: "docs", summary: "Leads to the documentation.", ignoresOtherParameters: true,
                     responses: [.init(.found, "The address of the first page.")]),
                 action: .answer { _, _, _ in
                     Response(.found, fields: fields + [.init("Location", "/docs/\(DocsSite.index)")])
@@ -31,7 +31,7 @@ package enum DocsRoutes {
         Endpoint(
             .get, path, scope: nil,
             operation: Operation(
-                id: id, summary: summary,
+                id: id, summary: summary, ignoresOtherParameters: true,
                 responses: [
                     .init(.ok, "The file, in the media type of its name."),
                     .init(.notModified, "If-None-Match names the file's tag."),

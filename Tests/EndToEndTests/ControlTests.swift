@@ -127,7 +127,7 @@ struct ControlTests {
         #expect(server.errors(with: "Serving.").contains("The command line cannot reach this server."))
         #expect(try store.identify(#"{"customerid":"a"}"#, server.client).status == 200)
         let show = try onym(store, "strategy", "show")
-        #expect(show.code == 1 && show.errors.contains("is in use by process"), "\(show)")
+        #expect(show.code == 3 && show.errors.contains("is in use by process"), "\(show)")
         #expect(server.stop() == 0)
         #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))
     }

@@ -87,9 +87,7 @@ enum PlatformTransport {
             curl.set(handle, .noSignal, 1)
             curl.set(handle, .followLocation, 0)
             curl.set(handle, .connectTimeout, seconds * 1000)
-            // As long as bytes go or come, the request lives: an upload may take a quarter of an hour.
-            curl.set(handle, .lowSpeedLimit, 1)
-            curl.set(handle, .lowSpeedTime, seconds)
+            exchange.begin(stallAfter: TimeInterval(seconds))
             curl.set(handle, .acceptEncoding, text: "")
             if let pins { curl.set(handle, .pinnedPublicKey, text: pins) }
             var lines = curl.list(of: ["Expect:"])
@@ -124,6 +122,7 @@ enum PlatformTransport {
                 return curl.perform(handle)
             }
             if exchange.isCanceled { return .failure(.connection("given up")) }
+            if exchange.hasStalled { return .failure(.timeout) }
             guard code == 0 else { return .failure(curl.fault(code)) }
             // For libcurl, a connection that closes within the head of an answer ends the head.
             guard exchange.hasHead else { return .failure(.connection("the answer ends within its head")) }
@@ -143,12 +142,32 @@ enum PlatformTransport {
         var input: FileHandle?
         /// Whether the empty line that ends the head has come.
         private(set) var hasHead = false
+        /// Whether no byte went or came for too long.
+        private(set) var hasStalled = false
+        private var stallSeconds: Double = 0
+        /// The bytes that went and came, and the time of the last of them.
+        private var movedBytes: Int64 = 0
+        private var movedAt = DispatchTime.now()
 
         /// The greatest size of an answer.
         private static let answerBytes = 64 << 20
 
         var isCanceled: Bool { lock.withLock { canceled } }
         func cancel() { lock.withLock { canceled = true } }
+
+        func begin(stallAfter seconds: TimeInterval) {
+            (stallSeconds, movedAt) = (seconds, .now())
+        }
+
+        /// Takes the number of bytes that went and came so far. Answers whether the request lives: as long as bytes move, it
+        /// does, because an upload may take a quarter of an hour. The low speed of libcurl is a mean of several seconds, so it
+        /// notices a stalled request late.
+        func goesOn(moved bytes: Int64) -> Bool {
+            let now = DispatchTime.now()
+            if bytes != movedBytes { (movedBytes, movedAt) = (bytes, now) }
+            hasStalled = now >= movedAt + stallSeconds
+            return !hasStalled && !isCanceled
+        }
 
         var answer: HTTPAnswer { HTTPAnswer(status: status, fields: fields, body: body) }
 
@@ -192,8 +211,6 @@ enum PlatformTransport {
     private struct Curl: Sendable {
         /// Options by their numbers, which are the same for ever.
         enum Option: UInt32 {
-            case lowSpeedLimit = 19
-            case lowSpeedTime = 20
             case noProgress = 43
             case upload = 46
             case followLocation = 52
@@ -328,8 +345,8 @@ enum PlatformTransport {
                 Curl.exchange(context)?.take(line: line)
                 return size * count
             }
-            _ = setProgress(handle, Option.progressFunction.rawValue) { context, _, _, _, _ in
-                Curl.exchange(context)?.isCanceled == false ? 0 : 1
+            _ = setProgress(handle, Option.progressFunction.rawValue) { context, _, received, _, sent in
+                Curl.exchange(context)?.goesOn(moved: received + sent) == true ? 0 : 1
             }
         }
 
