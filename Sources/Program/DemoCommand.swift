@@ -23,7 +23,7 @@ enum DemoCommand: ProgramCommand {
 
                 Look at them:  onym console
                                onym person email:ada.berg@example.com
-                Undo the wrong merge:  onym undo WRONG_MERGE
+                Undo the wrong merge:  onym undo m_…, with the id of wrong_merge
                 """)
         }
         return code

@@ -126,7 +126,9 @@ package enum Program {
             let names = Set(commands.map { $0.words[0] } + groups.map(\.name) + Concepts.all.map(\.name))
             let nearest = names.sorted().min { $0.distance(to: words[0]) < $1.distance(to: words[0]) }
             let isNear = nearest.map { $0.distance(to: words[0]) <= max(1, words[0].count / 3) } ?? false
-            let proposal = isNear ? nearest.map { " Did you mean \"\($0)\"?" } ?? "" : ""
+            var proposal = isNear ? nearest.map { " Did you mean \"\($0)\"?" } ?? "" : ""
+            // The name of a group or of a concept.
+            if names.contains(words[0]) { proposal = " See \"onym help \(words[0])\"." }
             terminal.note("onym: there is no command \"\(words[0])\".\(proposal)\n\n\(help)")
         } else if words.count == 1 {
             terminal.note("onym \(words[0]): name an action.\n\n\(list(group))")

@@ -328,6 +328,8 @@ struct ProgramTests {
         let misspelt = run("persn")
         #expect(misspelt.code == 2 && misspelt.errors.contains("Did you mean \"person\"?"), "\(misspelt)")
         #expect(!run("zzz").errors.contains("Did you mean"))
+        let group = run("people")
+        #expect(group.code == 2 && group.errors.contains("See \"onym help people\"."), "\(group)")
     }
 
     @Test("tells a number for every disk, also for one beyond all numbers (Console)")
