@@ -189,7 +189,7 @@ let package = Package(
         ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
-        ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
+        ring("StoreSQLite", ["Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // The SDK, and its facades for apps that already speak to one of four vendors.
         client("Onym"),
@@ -223,7 +223,8 @@ let package = Package(
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
-        ring("SQLite", ["CSQLite"]),
+        ring("Disk", ["CLinux"]),
+        ring("SQLite", ["CSQLite", "Disk"]),
         ring("Postgres", ["CPostgres"]),
         ring("Invocation"),
         ring("Outbound", ["CCurl", "Threads"]),
@@ -237,10 +238,18 @@ let package = Package(
         // Tests mirror the sources; what they share is a kit of its own.
         .systemLibrary(
             name: "CHTTPParser", path: "Sources/CHTTPParser", pkgConfig: nil, providers: [.apt(["libhttp-parser-dev"])]),
+        // A disk in memory that loses and tears what was not synced, below SQLite and beside it.
+        .target(
+            name: "CFaultyDisk", path: "Tests/CFaultyDisk",
+            linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("crypto")]),
+        .target(
+            name: "FaultyDisk", dependencies: ["CFaultyDisk", "Disk"], path: "Tests/FaultyDisk",
+            swiftSettings: testSettings),
         .target(
             name: "TestKit",
             dependencies: [
-                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "JSON",
+                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
+                "JSON",
                 "Program",
                 "SQLite", "StoreMemory",
                 "StorePostgres", "StoreSQLite",
@@ -248,7 +257,8 @@ let package = Package(
             ],
             path: "Tests/TestKit", swiftSettings: testSettings),
         .testTarget(
-            name: "StoreContractTests", dependencies: ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"],
+            name: "StoreContractTests",
+            dependencies: ["Domain", "Engine", "FaultyDisk", "SQLite", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         // What somebody can do who has nothing but the keys that are in everybody's hands.
         .testTarget(
@@ -257,6 +267,21 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
+            swiftSettings: testSettings),
+        // A server's life from one seed, and the program that replays a seed.
+        .target(
+            name: "OneSeed",
+            dependencies: [
+                "ByteText", "CFaultyDisk", "Crypto", "DialectIDSync", "Disk", "Domain", "EventLoop", "FaultyDisk",
+                "Gateway",
+                "Program", "StoreSQLite",
+            ],
+            path: "Tests/OneSeed", swiftSettings: testSettings),
+        .executableTarget(
+            name: "onym-world", dependencies: ["OneSeed"], path: "Tests/OnymWorld", swiftSettings: testSettings),
+        .testTarget(
+            name: "WorldTests",
+            dependencies: ["Disk", "Domain", "Engine", "FaultyDisk", "OneSeed", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
             name: "EndToEndTests",

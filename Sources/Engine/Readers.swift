@@ -18,6 +18,7 @@ package final class Readers: Sendable {
 
     package static let queuedAtMost = 4096
 
+    /// - Parameter count: the number of threads. Without threads, the owner calls ``step()``.
     package init(threads count: Int, queuedAtMost limit: Int = Readers.queuedAtMost) {
         self.limit = limit
         threads.withLock { threads in
@@ -32,6 +33,16 @@ package final class Readers: Sendable {
             queue.work.append(work)
             return true
         }
+    }
+
+    /// Runs the waiting work on the caller's thread, and answers whether some work waited. It is for readers without threads.
+    package func step() -> Bool {
+        let waiting = queue.withLock { queue in
+            defer { queue.work = [] }
+            return queue.work
+        }
+        for work in waiting { work() }
+        return !waiting.isEmpty
     }
 
     /// Finishes the waiting work and ends the threads. A read that checks ``isEnding`` ends at once. Returns after the end.

@@ -10,7 +10,9 @@ package final class Connection {
     private let progress = ProgressWatch()
 
     /// Opens a file. SQLite itself reads nothing before the first statement.
-    package init(path: String, mode: Mode) throws(SQLiteFault) {
+    ///
+    /// - Parameter disk: the name of a disk that SQLite knows; nil for the system's files.
+    package init(path: String, mode: Mode, disk: String? = nil) throws(SQLiteFault) {
         let access =
             switch mode {
             case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
@@ -19,7 +21,7 @@ package final class Connection {
             }
         var handle: OpaquePointer?
         // The connection has no lock of its own: this code keeps the rule of one thread at a time.
-        let code = unsafe sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        let code = unsafe sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, disk)
         guard code == SQLITE_OK, let opened = unsafe handle else {
             defer { unsafe sqlite3_close_v2(handle) }
             throw unsafe SQLiteFault(code, handle)

@@ -1,4 +1,4 @@
-import Glibc
+package import Disk
 
 /// A place in a write-ahead log: the end of a frame.
 package struct LogPlace: Equatable, Sendable {
@@ -50,19 +50,17 @@ package final class WriteAheadLog {
     package static let headerBytes = 32
     package static let frameHeaderBytes = 24
 
-    private let descriptor: CInt
+    private let file: any DiskFile
 
     /// Opens the log beside a database; nil if the log does not exist.
-    package init?(ofDatabase path: String) {
-        descriptor = unsafe open(path + "-wal", O_RDONLY | O_CLOEXEC)
-        if descriptor < 0 { return nil }
+    package init?(ofDatabase path: String, on disk: any Disk) {
+        guard let file = try? disk.open(path + "-wal", .read) else { return nil }
+        self.file = file
     }
-
-    deinit { close(descriptor) }
 
     /// The header of the log; nil for an empty log.
     package var header: Header? {
-        guard let bytes = read(at: 0, count: WriteAheadLog.headerBytes),
+        guard let bytes = bytes(at: 0, count: WriteAheadLog.headerBytes),
             WriteAheadLog.integer(bytes, 0) & ~1 == 0x377F_0682
         else { return nil }
         return Header(
@@ -74,7 +72,7 @@ package final class WriteAheadLog {
     package func place(_ frame: Int, _ header: Header) -> LogPlace? {
         if frame == 0 { return LogPlace(salts: header.salts, frame: 0, checksum: 0) }
         let offset = WriteAheadLog.headerBytes + (frame - 1) * (WriteAheadLog.frameHeaderBytes + header.pageBytes)
-        guard let bytes = read(at: offset, count: WriteAheadLog.frameHeaderBytes),
+        guard let bytes = bytes(at: offset, count: WriteAheadLog.frameHeaderBytes),
             WriteAheadLog.long(bytes, 8) == header.salts
         else { return nil }
         return LogPlace(salts: header.salts, frame: frame, checksum: WriteAheadLog.long(bytes, 16))
@@ -86,7 +84,7 @@ package final class WriteAheadLog {
     ) -> LoggedCommit? {
         let length = WriteAheadLog.frameHeaderBytes + header.pageBytes
         guard last > first,
-            let frames = read(at: WriteAheadLog.headerBytes + first * length, count: (last - first) * length)
+            let frames = bytes(at: WriteAheadLog.headerBytes + first * length, count: (last - first) * length)
         else { return nil }
         let end = (last - first - 1) * length
         let databasePages = Int(WriteAheadLog.integer(frames, end + 4))
@@ -98,19 +96,10 @@ package final class WriteAheadLog {
             end: LogPlace(salts: header.salts, frame: last, checksum: WriteAheadLog.long(frames, end + 16)))
     }
 
-    private func read(at offset: Int, count: Int) -> [UInt8]? {
-        var done = 0
-        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-            while done < count {
-                let more = unsafe pread(
-                    descriptor, buffer.baseAddress.map { unsafe $0 + done }, count - done, offset + done)
-                if more < 0, errno == EINTR { continue }
-                if more <= 0 { break }
-                done += more
-            }
-            filled = done
-        }
-        return done == count ? bytes : nil
+    /// The bytes at a place; nil if the log ends before their end.
+    func bytes(at offset: Int, count: Int) -> [UInt8]? {
+        guard let bytes = try? file.read(at: offset, count: count), bytes.count == count else { return nil }
+        return bytes
     }
 
     package static func integer(_ bytes: [UInt8], _ place: Int) -> UInt32 {

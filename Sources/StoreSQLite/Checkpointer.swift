@@ -16,18 +16,27 @@ final class Checkpointer: Sendable {
     private let thread = Monitor<WorkerThread?>(nil)
 
     /// The pages of log from which this thread copies.
-    static let pagesSoft = 4096
+    let pagesSoft: Int
     /// The pages of log at which the writer stops and copies the whole log.
     static let pagesHard = 32_768
 
     init(_ file: StoreFile) {
         self.file = file
-        let thread = WorkerThread(name: "onym-checkpoint") { [self] in run() }
-        self.thread.withLock { $0 = thread }
+        switch file.checkpoints {
+        case .beside:
+            pagesSoft = 4096
+            let thread = WorkerThread(name: "onym-checkpoint") { [self] in run() }
+            self.thread.withLock { $0 = thread }
+        case .afterCommits(let pages): pagesSoft = pages
+        }
     }
 
-    /// Requests a copy of the log, and returns at once.
+    /// Requests a copy of the log, and returns at once if this has a thread.
     func request() {
+        if case .afterCommits = file.checkpoints {
+            copyAndReport()
+            return
+        }
         work.change { work in
             if case .idle = work { work = .wanted }
         }
@@ -53,14 +62,18 @@ final class Checkpointer: Sendable {
         }
     }
 
+    private func copyAndReport() {
+        // The writer reports such a fault. Here the only effect is that the log stays long.
+        if (try? copyLog()) != nil { rest.store(true, ordering: .relaxed) }
+    }
+
     private func run() {
         while true {
             let next = work.wait { work -> Work? in
                 if case .idle = work { nil } else { work }
             }
             guard case .some(.wanted) = next else { return }
-            // The writer reports such a fault. Here the only effect is that the log stays long.
-            if (try? copyLog()) != nil { rest.store(true, ordering: .relaxed) }
+            copyAndReport()
             work.withLock { work in
                 if case .wanted = work { work = .idle }
             }

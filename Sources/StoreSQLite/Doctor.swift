@@ -25,7 +25,7 @@ package final class Doctor {
         self.file = file
         self.progress = progress
         // A head that is read before the journal is never ahead of it.
-        head = HeadFile.read(file.headPath)
+        head = HeadFile.read(file)
         let hasLog = file.hasLog
         connection = try file.openChecked()
         // The doctor changes nothing, also if no server runs.

@@ -1,5 +1,5 @@
+import Disk
 import Domain
-import Glibc
 
 /// The file `onym.head`: the name of the store, and its last call. SQLite cannot notice that its log was cut, deleted or damaged,
 /// or that somebody put an older file back: it opens the store without the last calls. With the head, the store notices.
@@ -9,7 +9,7 @@ import Glibc
 ///
 ///     magic "onymhead" 8, name of the store 16, last call 8, its moment 8, checksum 8
 final class HeadFile {
-    private let descriptor: CInt
+    private let file: any DiskFile
     private let name: Hash128
     private var place = 0
     /// Whether the file has a head that is not yet on the disk.
@@ -28,34 +28,32 @@ final class HeadFile {
     /// Opens the head of a store for writing, and makes the file if it does not exist. The file gets the owner of the store.
     init(of file: StoreFile, name: Hash128) throws(StoreFault) {
         self.name = name
-        descriptor = unsafe open(file.headPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        if descriptor < 0 {
+        do throws(DiskFault) {
+            self.file = try file.disk.open(file.headPath, .readWrite)
+        } catch {
             throw StoreFault(
                 .readOnly,
-                "\(file.headPath) cannot be written: \(unsafe String(cString: strerror(errno))). Without it, nobody notices "
-                    + "lost calls. Give the file to the owner of the store.")
+                "\(file.headPath) cannot be written: \(error). Without it, nobody notices lost calls. Give the file to the "
+                    + "owner of the store.")
         }
-        file.giveToOwner(descriptor)
+        self.file.giveToOwner(of: file.path)
     }
 
-    deinit { close(descriptor) }
-
     /// Reads the newer of the two heads; nil if the file does not exist or has no whole head.
-    static func read(_ path: String) -> Head? {
-        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-        if descriptor < 0 { return nil }
-        defer { close(descriptor) }
+    static func read(_ file: StoreFile) -> Head? {
+        guard let head = try? file.disk.open(file.headPath, .read) else { return nil }
         return (0..<2).compactMap { place -> Head? in
-            var bytes = [UInt8](repeating: 0, count: headBytes)
-            let count = unsafe pread(descriptor, &bytes, headBytes, place * placeBytes)
-            return count == headBytes ? Head(bytes) : nil
+            guard let bytes = try? head.read(at: place * placeBytes, count: headBytes), bytes.count == headBytes else {
+                return nil
+            }
+            return Head(bytes)
         }.max { $0.sequence < $1.sequence }
     }
 
     /// Notes the last call. A failed write is no fault of the commit: the head only stays behind.
     func note(_ sequence: JournalSequence, at moment: Instant?) {
         let bytes = Head(name: name, sequence: sequence.rawValue, at: moment?.milliseconds ?? 0).bytes
-        _ = unsafe pwrite(descriptor, bytes, bytes.count, place * HeadFile.placeBytes)
+        try? file.write(bytes, at: place * HeadFile.placeBytes)
         place = 1 - place
         isUnsynced = true
     }
@@ -68,7 +66,8 @@ final class HeadFile {
 
     func sync() {
         guard isUnsynced else { return }
-        fdatasync(descriptor)
+        // A head that is behind on the disk does no harm.
+        try? file.sync()
         isUnsynced = false
     }
 }

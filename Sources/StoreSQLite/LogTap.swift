@@ -76,7 +76,7 @@ final class LogTap: Sendable {
             if commits.count == before { return }
             state.writes += 1
             if case .nothing = state.sinceOpen {
-                let header = WriteAheadLog(ofDatabase: file.path)?.header
+                let header = WriteAheadLog(ofDatabase: file.path, on: file.disk)?.header
                 state.sinceOpen = header.map { $0.restarts == 0 ? .log(salts: $0.salts) : .unknown } ?? .unknown
             }
             if !state.archives.isEmpty { LogTap.pass(&state, file, upTo: commits.logPages) }
@@ -88,7 +88,7 @@ final class LogTap: Sendable {
 
     /// Gives the frames behind the last place to the archives.
     private static func pass(_ state: inout State, _ file: StoreFile, upTo last: Int) {
-        if state.log == nil { state.log = WriteAheadLog(ofDatabase: file.path) }
+        if state.log == nil { state.log = WriteAheadLog(ofDatabase: file.path, on: file.disk) }
         guard let log = state.log, let header = log.header else { return lose(&state) }
         let first = state.place.map { $0.salts == header.salts ? $0.frame : 0 } ?? 0
         if first == last { return }
@@ -108,7 +108,7 @@ final class LogTap: Sendable {
         state.withLock { state in
             state.sinceOpen = .unknown
             if state.archives.isEmpty { return }
-            state.log = WriteAheadLog(ofDatabase: file.path)
+            state.log = WriteAheadLog(ofDatabase: file.path, on: file.disk)
             if state.log?.header?.salts != state.place?.salts { LogTap.lose(&state) }
         }
     }
@@ -132,7 +132,7 @@ final class LogTap: Sendable {
                     _ = try connection.integer("PRAGMA schema_version")
                     return try connection.checkpoint(.passive).frames
                 }
-                let log = WriteAheadLog(ofDatabase: file.path)
+                let log = WriteAheadLog(ofDatabase: file.path, on: file.disk)
                 let header = frames > 0 ? log?.header : nil
                 var beginning = ArchiveBeginning.new(nil)
                 if let log, let header, let end = log.place(frames, header) {

@@ -1,3 +1,4 @@
+import Disk
 package import Domain
 package import SQLite
 import Threads
@@ -21,7 +22,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// The last of the calls that the store lost; nil if it lost none, or after ``acceptLoss()``.
     package private(set) var lastLost: JournalSequence?
     /// The time of the last sync of the head.
-    private var headSyncedAt = ContinuousClock.now
+    private var headSyncedAt: UInt64 = 0
     /// The token of the last close, if an archive had all commits then.
     private let closingToken: [UInt8]?
     /// The token for the next open, and the number of writes at which it was left.
@@ -33,6 +34,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// Whether the store refuses all writes, because it was moved.
     private var isReadOnly = false
     private var last: LastNumbers
+    /// Whether the log was rewritten since the fault.
+    private var hasRewrittenLog = false
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
     /// The people with new rows since their heads were last stored.
     private var unfolded: PeopleMap<Void>
@@ -79,7 +82,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     ) throws(StoreFault) {
         let lock = try StoreLock(for: file)
         if !acceptsLoss { try SQLiteStore.findLoss(file) }
-        let before = HeadFile.read(file.headPath)
+        let before = HeadFile.read(file)
         try self.init(file, .use, lock: lock, newHashKey: nil, progress: progress)
         do throws(StoreFault) {
             head = try HeadFile(of: file, name: name)
@@ -101,7 +104,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Refuses a store that lacks its last calls, and leaves its log as it is.
     private static func findLoss(_ file: StoreFile) throws(StoreFault) {
-        guard file.exists, let head = HeadFile.read(file.headPath) else { return }
+        guard file.exists, let head = HeadFile.read(file) else { return }
         let hasLog = file.hasLog
         let connection = try file.openChecked()
         if hasLog { connection.keepLogAtClose() }
@@ -127,6 +130,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         defer { store.close() }
         try fill(store)
         store.close()
+        guard !file.inMaking.hasLog else {
+            throw StoreFault(.inputOutput, "\(file.path) cannot be made: its log could not be copied into the file.")
+        }
         try file.inMaking.finish(as: file)
     }
 
@@ -198,7 +204,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Copies the log and closes the file. The writer must have ended. A second call does nothing.
     package func close() {
-        guard session != nil else { return }
+        // After a fault the store may have no connection, and has its lock all the same.
+        guard lock != nil else { return }
         checkpointer.stop()
         readers.close()
         // If the copy fails, the log stays, and the next open reads it.
@@ -403,12 +410,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private func noteHead() {
         guard let head else { return }
         head.note(last.sequence, at: lastMoment)
-        let now = ContinuousClock.now
-        if now - headSyncedAt >= .seconds(1) {
+        let now = file.disk.now
+        if now &- headSyncedAt >= SQLiteStore.headPauseNanoseconds {
             head.sync()
             headSyncedAt = now
         }
     }
+
+    private static let headPauseNanoseconds: UInt64 = 1_000_000_000
 
     /// Keeps the folds of large groups in memory, because the next call about the group needs them.
     private func keepAtHand(_ entries: [JournalEntry]) {
@@ -599,8 +608,22 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package func discard() { indexLock.write { index.rollBack() } }
 
     package func recover() throws(StoreFault) {
+        session?.connection.keepLogAtClose()
         session = nil
         sweeping = nil
+        do throws(StoreFault) {
+            try reopen()
+        } catch {
+            // The trial of a full disk leaves the log as it is.
+            if error.kind != .diskFull { hasRewrittenLog = false }
+            throw error
+        }
+    }
+
+    private func reopen() throws(StoreFault) {
+        // The fault may have been a failed sync.
+        if !hasRewrittenLog { try file.rewriteLog() }
+        hasRewrittenLog = true
         let connection = try file.open(.use)
         let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
@@ -621,6 +644,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
         precondition(found == last.sequence, "The journal and the index disagree on what was committed.")
         self.session = session
+        hasRewrittenLog = false
     }
 
     /// Makes the next commit fail, for tests. The writer's thread calls it.
@@ -637,7 +661,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private func checkpointIfDue(_ session: Session) throws(StoreFault) {
         if checkpointer.takeRest() || session.commits.logPages >= Checkpointer.pagesHard {
             try file.attempt { () throws(SQLiteFault) in _ = try session.connection.checkpoint(.passive) }
-        } else if session.commits.logPages >= Checkpointer.pagesSoft {
+        } else if session.commits.logPages >= checkpointer.pagesSoft {
             checkpointer.request()
         }
     }

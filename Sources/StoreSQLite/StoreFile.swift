@@ -1,29 +1,42 @@
-import CLinux
+package import Disk
 package import Domain
 import Glibc
 import SQLite
 
 /// The file of a store, and the checks before its use.
-package struct StoreFile: Equatable, Sendable {
+package struct StoreFile: Sendable {
     package let path: String
     /// The file whose lock gives the right to write.
     let lockPath: String
+    /// The disk of the store's files.
+    let disk: any Disk
+    let checkpoints: Checkpoints
 
-    /// The store in a folder.
-    package init(folder: String) {
-        self.init(path: "\(folder)/onym.db", lockPath: "\(folder)/onym.lock")
+    /// Where the log is copied into the file, and from how many pages on.
+    package enum Checkpoints: Sendable {
+        /// On a thread of its own, beside the writer.
+        case beside
+        /// On the writer's thread, after a commit that leaves more than these pages in the log.
+        case afterCommits(pages: Int)
     }
 
-    private init(path: String, lockPath: String) {
+    /// The store in a folder.
+    package init(folder: String, on disk: any Disk = SystemDisk(), checkpoints: Checkpoints = .beside) {
+        self.init(path: "\(folder)/onym.db", lockPath: "\(folder)/onym.lock", disk, checkpoints)
+    }
+
+    private init(path: String, lockPath: String, _ disk: any Disk, _ checkpoints: Checkpoints) {
         self.path = path
         self.lockPath = lockPath
+        self.disk = disk
+        self.checkpoints = checkpoints
     }
 
     /// The name of an incomplete store.
-    var inMaking: StoreFile { StoreFile(path: path + ".new", lockPath: lockPath) }
+    var inMaking: StoreFile { StoreFile(path: path + ".new", lockPath: lockPath, disk, checkpoints) }
 
     /// Whether the file exists.
-    package var exists: Bool { unsafe access(path, F_OK) == 0 }
+    package var exists: Bool { (try? disk.status(of: path)) != nil }
 
     enum Purpose: Sendable {
         /// Make a new store.
@@ -49,7 +62,7 @@ package struct StoreFile: Equatable, Sendable {
             throw StoreFault(.locked, "There is a store at \(path) already; nothing was changed.")
         }
         return try attempt { () throws(SQLiteFault) in
-            let connection = try Connection(path: path, mode: .readWrite)
+            let connection = try Connection(path: path, mode: .readWrite, disk: disk.sqliteName)
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
             // Larger pages have more rows for each frame of the log. The size and the vacuum mode must be set before the file
             // has contents; the vacuum mode lets a later removal make the file smaller.
@@ -94,24 +107,24 @@ package struct StoreFile: Equatable, Sendable {
 
     /// Removes an incomplete store. Only the owner of the lock may call this function.
     func removeUnfinished() {
-        for path in [path, path + "-wal", path + "-shm"] { unsafe unlink(path) }
+        // Most of them do not exist.
+        for path in [path, path + "-wal", path + "-shm"] { try? disk.remove(path) }
     }
 
     /// Gives a complete store its name. When this returns, the store is durable.
     func finish(as finished: StoreFile) throws(StoreFault) {
-        guard unsafe rename(path, finished.path) == 0 else {
-            throw StoreFault(.inputOutput, "\(finished.path) cannot be made: \(StoreFile.reason()).")
+        do throws(DiskFault) {
+            try disk.rename(path, to: finished.path)
+            try disk.syncFolder(finished.folder)
+        } catch {
+            throw StoreFault(error.isFull ? .diskFull : .inputOutput, "\(finished.path) cannot be made: \(error).")
         }
-        finished.syncFolder()
     }
-
-    /// The reason of the last failed system call.
-    private static func reason() -> String { unsafe String(cString: strerror(errno)) }
 
     /// Opens another connection to an open store, for reads or for copies of its log.
     func openBeside(_ mode: Connection.Mode) throws(StoreFault) -> Connection {
         try attempt { () throws(SQLiteFault) in
-            let connection = try Connection(path: path, mode: mode)
+            let connection = try Connection(path: path, mode: mode, disk: disk.sqliteName)
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
             return connection
         }
@@ -119,9 +132,29 @@ package struct StoreFile: Equatable, Sendable {
 
     /// Whether a log is beside the file that the file may lack.
     var hasLog: Bool {
-        var status = stat()
-        return unsafe stat(path + "-wal", &status) == 0 && status.st_size > 0
+        (try? disk.status(of: path + "-wal")).map { $0.byteCount > 0 } ?? false
     }
+
+    /// Rewrites the log with its own bytes, and waits until they are on the disk.
+    ///
+    /// After a failed sync the system shows bytes of the log as written that the disk does not have, and no later sync writes them.
+    /// Calls behind such bytes would be lost with them at the next power cut. Rewritten bytes are written again.
+    func rewriteLog() throws(StoreFault) {
+        guard hasLog else { return }
+        do throws(DiskFault) {
+            let log = try disk.open(path + "-wal", .readWrite)
+            let length = try log.status().byteCount
+            for start in stride(from: 0, to: length, by: StoreFile.rewrittenAtOnce) {
+                try log.write(try log.read(at: start, count: StoreFile.rewrittenAtOnce), at: start)
+            }
+            try log.sync()
+        } catch {
+            throw StoreFault(
+                error.isFull ? .diskFull : .inputOutput, "The log of \(path) could not be written: \(error).")
+        }
+    }
+
+    private static let rewrittenAtOnce = 1 << 20
 
     /// The file with the last call of the store.
     var headPath: String { (path.hasSuffix(".db") ? String(path.dropLast(3)) : path) + ".head" }
@@ -131,55 +164,37 @@ package struct StoreFile: Equatable, Sendable {
 
     /// Takes the token of the last close away: from now on the store may have commits that the archive does not have.
     func takeClosingToken() -> [UInt8]? {
-        let descriptor = unsafe Glibc.open(tokenPath, O_RDONLY | O_CLOEXEC)
-        if descriptor < 0 {
-            unsafe unlink(tokenPath)
+        do throws(DiskFault) {
+            guard let left = try disk.status(of: tokenPath) else { return nil }
+            let token = try disk.open(tokenPath, .read).read(at: 0, count: StoreFile.tokenBytes)
+            try disk.remove(tokenPath)
+            try disk.syncFolder(folder)
+            // An older version of the program does not take the token away, but its writes change the file.
+            guard token.count == StoreFile.tokenBytes, let changed = try disk.status(of: path),
+                changed.changedAt <= left.changedAt
+            else { return nil }
+            return token
+        } catch {
+            // A token that cannot be read is worth nothing: the archive begins with a new copy of the file.
+            try? disk.remove(tokenPath)
             return nil
         }
-        defer { close(descriptor) }
-        var token = [UInt8](repeating: 0, count: StoreFile.tokenBytes)
-        let count = unsafe read(descriptor, &token, token.count)
-        guard unsafe unlink(tokenPath) == 0, count == token.count else { return nil }
-        syncFolder()
-        // An older version of the program does not take the token away, but its writes change the file.
-        var (left, changed) = (stat(), stat())
-        guard unsafe fstat(descriptor, &left) == 0, unsafe stat(path, &changed) == 0,
-            (changed.st_mtim.tv_sec, changed.st_mtim.tv_nsec) <= (left.st_mtim.tv_sec, left.st_mtim.tv_nsec)
-        else { return nil }
-        return token
     }
 
     /// Leaves a token for the next open. Without it, the next archive only begins with a new copy of the file.
     func leave(_ token: [UInt8]) {
         precondition(token.count == StoreFile.tokenBytes, "A token has 16 bytes.")
-        let descriptor = unsafe Glibc.open(tokenPath, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        if descriptor < 0 { return }
-        defer { close(descriptor) }
-        giveToOwner(descriptor)
-        _ = unsafe write(descriptor, token, token.count)
-        fsync(descriptor)
-        syncFolder()
-    }
-
-    /// Gives a file beside the store to the owner of the store: a command of the superuser must leave no file that the server
-    /// cannot open.
-    func giveToOwner(_ descriptor: CInt) {
-        var (own, other) = (stat(), stat())
-        guard unsafe stat(path, &own) == 0, unsafe fstat(descriptor, &other) == 0,
-            (own.st_uid, own.st_gid) != (other.st_uid, other.st_gid)
-        else { return }
-        _ = fchown(descriptor, own.st_uid, own.st_gid)
+        guard let file = try? disk.open(tokenPath, .readWrite) else { return }
+        file.giveToOwner(of: path)
+        guard (try? file.write(token, at: 0)) != nil, (try? file.sync()) != nil else { return }
+        try? disk.syncFolder(folder)
     }
 
     private static let tokenBytes = 16
 
-    /// Makes the names in the store's folder durable.
-    private func syncFolder() {
-        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-        let descriptor = unsafe Glibc.open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        fsync(descriptor)
-        close(descriptor)
+    private var folder: String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
     /// Runs an operation of SQLite, and translates its fault.
@@ -195,13 +210,15 @@ package struct StoreFile: Equatable, Sendable {
 
     /// Checks the file without a change.
     private func check() throws(StoreFault) -> Content {
-        var status = stat()
-        guard unsafe stat(path, &status) == 0 else {
-            if errno == ENOENT { return .absent }
-            throw StoreFault(.inputOutput, "\(path) cannot be looked at: \(StoreFile.reason()).")
+        let status: FileStatus?
+        do throws(DiskFault) {
+            status = try disk.status(of: path)
+        } catch {
+            throw StoreFault(.inputOutput, "\(path) cannot be looked at: \(error).")
         }
-        if status.st_size == 0 { return .empty }
-        guard unsafe access(path, R_OK | W_OK) == 0 else {
+        guard let status else { return .absent }
+        if status.byteCount == 0 { return .empty }
+        guard disk.isWritable(path) else {
             throw StoreFault(.readOnly, "\(path) cannot be read and written. Check its owner and mode.")
         }
         // The first bytes of a SQLite file show its kind. Reading them does not touch a log beside the file.
@@ -211,7 +228,7 @@ package struct StoreFile: Equatable, Sendable {
                 .notAStore, "\(path) is not a store of Onym. Nothing was changed; give another folder with --data.")
         }
         let (application, version) = try attempt { () throws(SQLiteFault) in
-            let connection = try Connection(path: path, mode: .readOnly)
+            let connection = try Connection(path: path, mode: .readOnly, disk: disk.sqliteName)
             return (
                 try connection.integer("PRAGMA application_id") ?? 0, try connection.integer("PRAGMA user_version") ?? 0
             )
@@ -233,25 +250,21 @@ package struct StoreFile: Equatable, Sendable {
     }
 
     private func readHeader() throws(StoreFault) -> [UInt8] {
-        let descriptor = unsafe Glibc.open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            throw StoreFault(.inputOutput, "\(path) cannot be opened: \(StoreFile.reason()).")
+        do throws(DiskFault) {
+            return try disk.open(path, .read).read(at: 0, count: 100)
+        } catch {
+            throw StoreFault(.inputOutput, "\(path) cannot be opened: \(error).")
         }
-        defer { close(descriptor) }
-        var header = [UInt8](repeating: 0, count: 100)
-        let count = unsafe read(descriptor, &header, 100)
-        return Array(header.prefix(max(0, count)))
     }
 
     /// Makes an empty file that only its owner can read, because it will contain identities.
     private func makeFile() throws(StoreFault) {
-        let descriptor = unsafe Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
+        do throws(DiskFault) {
+            _ = try disk.open(path, .make)
+        } catch {
             throw StoreFault(
-                errno == ENOSPC ? .diskFull : .readOnly,
-                "\(path) cannot be made: \(StoreFile.reason()). Check its folder.")
+                error.isFull ? .diskFull : .readOnly, "\(path) cannot be made: \(error). Check its folder.")
         }
-        close(descriptor)
     }
 
     private static let pageBytes = 8192
@@ -288,34 +301,29 @@ package final class StoreFileReader {
 }
 
 /// The right to write to a store, for one process at a time. The system removes the lock when the process ends in any way.
-final class StoreLock: Sendable {
-    private let descriptor: CInt
+final class StoreLock: @unchecked Sendable {
+    // Unchecked: nothing reads or writes the file after the lock is taken.
+    private let lock: any DiskFile
 
     /// Takes the lock. Throws a fault that names the owner of the lock.
     init(for file: StoreFile) throws(StoreFault) {
         let path = file.lockPath
-        let descriptor = unsafe Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            let reason = unsafe String(cString: strerror(errno))
-            throw StoreFault(.readOnly, "\(path) cannot be made: \(reason). Check its folder's owner and mode.")
+        do throws(DiskFault) {
+            lock = try file.disk.open(path, .readWrite)
+        } catch {
+            throw StoreFault(.readOnly, "\(path) cannot be made: \(error). Check its folder's owner and mode.")
         }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            var text = [UInt8](repeating: 0, count: 20)
-            let count = unsafe read(descriptor, &text, text.count)
-            close(descriptor)
-            let owner = String(decoding: text.prefix(max(0, count)), as: UTF8.self)
+        guard lock.lock() else {
+            let text = (try? lock.read(at: 0, count: 20)) ?? []
+            let owner = String(decoding: text, as: UTF8.self)
             throw StoreFault(.locked, "\(file.path) is in use by process \(owner). Stop it first, or ask it.")
         }
-        ftruncate(descriptor, 0)
-        let owner = Array(String(getpid()).utf8)
-        _ = unsafe write(descriptor, owner, owner.count)
-        self.descriptor = descriptor
+        // The number only helps the next process to say who has the lock.
+        try? lock.truncate(to: 0)
+        try? lock.write(Array(String(getpid()).utf8), at: 0)
     }
 
-    deinit {
-        // An explicit unlock is needed: a program that is just starting may have a copy of the descriptor for a moment, and
-        // would keep the lock after a close.
-        flock(descriptor, LOCK_UN)
-        close(descriptor)
-    }
+    // An explicit unlock is needed: a program that is just starting may have a copy of the descriptor for a moment, and would keep
+    // the lock after a close.
+    deinit { lock.unlock() }
 }

@@ -271,7 +271,7 @@ extension StoreFixture {
         case .memory: return
         case .sqlite:
             sqlite?.close()
-            let connection = try Connection(path: folder.path + "/onym.db", mode: .readWrite)
+            let connection = try Connection(path: file.path, mode: .readWrite, disk: disk?.sqliteName)
             let version = try connection.integer("PRAGMA user_version") ?? 0
             try connection.execute("DROP TABLE call_log")
             try connection.execute("PRAGMA user_version = \(version - 1)")
@@ -293,7 +293,7 @@ extension StoreFixture {
         case .memory: return
         case .sqlite:
             sqlite?.close()
-            let connection = try Connection(path: folder.path + "/onym.db", mode: .readWrite)
+            let connection = try Connection(path: file.path, mode: .readWrite, disk: disk?.sqliteName)
             let version = try connection.integer("PRAGMA user_version") ?? 0
             try connection.execute("DROP TABLE call_log; DROP INDEX people_by_call")
             try connection.execute(

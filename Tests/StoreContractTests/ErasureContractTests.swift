@@ -79,7 +79,7 @@ struct ErasureContractTests {
 
         /// The people of whom a word is in some file.
         func traces() throws -> [Int] {
-            var files: [Data] = []
+            var files = fixture.disk.map { disk in disk.paths.compactMap { disk.bytes(of: $0) }.map { Data($0) } } ?? []
             for name in try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) {
                 files.append(try Data(contentsOf: URL(filePath: "\(fixture.folder.path)/\(name)")))
             }
@@ -171,7 +171,7 @@ struct ErasureContractTests {
         try town.sweep(crashingAfter: steps)
         #expect(try town.traces() == (0..<40).filter { !erased.contains($0) })
         town.fixture.sqlite?.close()
-        let findings = try Doctor(StoreFile(folder: town.fixture.folder.path)) { _ in }.examine()
+        let findings = try Doctor(town.fixture.file) { _ in }.examine()
         #expect(findings.isEmpty, "\(findings.map(\.description))")
     }
 
@@ -204,7 +204,8 @@ struct ErasureContractTests {
         #expect(try town.traces() == Array(3..<20))
 
         // One from outside that sees all as it was for as long as it likes.
-        let outside = try Connection(path: "\(fixture.folder.path)/onym.db", mode: .readWrite)
+        let outside = try Connection(
+            path: fixture.file.path, mode: .readWrite, disk: fixture.disk?.sqliteName)
         try outside.execute("BEGIN")
         let before = try outside.integer("SELECT count(*) FROM journal")
         for number in 3..<6 { _ = try fixture.process(ErasePerson(town.people[number])) }

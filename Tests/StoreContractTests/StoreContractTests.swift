@@ -217,8 +217,8 @@ struct StoreContractTests {
         #expect(try #require(fixture.store.lastMoment) >= last)
         if kind == .sqlite {
             fixture.sqlite?.close()
-            #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
-            let doctor = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }
+            #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
+            let doctor = try Doctor(fixture.file) { _ in }
             doctor.now = fixture.clock.now
             #expect(try doctor.examine().map(\.code) == ["clock"], "the journal is an hour ahead")
         }

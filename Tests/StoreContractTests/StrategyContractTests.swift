@@ -49,7 +49,7 @@ struct StrategyContractTests {
         #expect(fixture.strategies.current.strategy == before[3]?.strategy)
         if kind == .sqlite {
             fixture.sqlite?.close()
-            #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+            #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
         }
     }
 
@@ -119,6 +119,6 @@ struct StrategyContractTests {
         try fixture.set(preset(.profileConversion))
         _ = try fixture.identify([.customerID: "3", .email: "e"])
         fixture.sqlite?.close()
-        #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+        #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
     }
 }

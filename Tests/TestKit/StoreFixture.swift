@@ -1,5 +1,6 @@
 package import Domain
 package import Engine
+package import FaultyDisk
 import Foundation
 import SQLite
 import StoreMemory
@@ -35,7 +36,11 @@ package enum StoreKind: String, CaseIterable, Sendable, CustomStringConvertible 
 /// A store of some kind with a writer, and what tests do with them.
 package final class StoreFixture {
     package private(set) var kind: StoreKind
-    package let folder = TemporaryFolder()
+    package let folder: TemporaryFolder
+    /// The disk of a store in a file: nil for the system's. `ONYM_DISK=memory` gives each store a disk in memory.
+    package let disk: FaultyDisk?
+    /// The file of a store in a file.
+    package let file: StoreFile
     package private(set) var store: any Store
     package private(set) var writer: Writer
     package let clock = ManualClock()
@@ -49,11 +54,14 @@ package final class StoreFixture {
     /// - Parameter schema: where a store in PostgreSQL is, or is to be; nil for a new one.
     package init(_ kind: StoreKind, seed: UInt64 = 1, schema: PostgresSettings? = nil) throws {
         self.kind = kind
+        let (folder, disk) = (TemporaryFolder(), StoreFixture.hasFaultyDisks ? FaultyDisk() : nil)
+        (self.folder, self.disk) = (folder, disk)
+        file = disk.map { StoreFile(folder: "/store", on: $0) } ?? StoreFile(folder: folder.path)
         chance = SeededGenerator(seed: seed)
         moves = seed % 10 == 5 && StoreKind.allCases.contains(.postgres)
         switch kind {
         case .memory: store = FailingStore(MemoryStore(hash: World.hash))
-        case .sqlite: store = try StoreFixture.makeSQLite(in: folder)
+        case .sqlite: store = try StoreFixture.makeSQLite(file)
         case .postgres:
             let settings = try schema ?? StoreFixture.way.newSchema()
             self.schema = settings
@@ -81,8 +89,13 @@ package final class StoreFixture {
         Writer(store: store) { [unowned self] in chance.next() }
     }
 
+    private static let hasFaultyDisks = ProcessInfo.processInfo.environment["ONYM_DISK"] == "memory"
+
     package static func makeSQLite(in folder: TemporaryFolder) throws -> SQLiteStore {
-        let file = StoreFile(folder: folder.path)
+        try makeSQLite(StoreFile(folder: folder.path))
+    }
+
+    private static func makeSQLite(_ file: StoreFile) throws -> SQLiteStore {
         try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ in }
         return try SQLiteStore(file)
     }
@@ -112,7 +125,7 @@ package final class StoreFixture {
             if moves {
                 try move()
             } else {
-                store = try SQLiteStore(StoreFile(folder: folder.path))
+                store = try SQLiteStore(file)
             }
         } else if let postgres, let schema {
             postgres.close()
@@ -128,7 +141,7 @@ package final class StoreFixture {
         var settings = try PostgresCluster.shared.get().newSchema()
         settings.partitionRows = 20
         for rows in [20, 200, Int.max] {
-            let source = CutSource(try SQLiteTables(StoreFile(folder: folder.path)), after: rows)
+            let source = CutSource(try SQLiteTables(file), after: rows)
             let target = try PostgresTables(settings)
             do throws(StoreFault) {
                 _ = try Move(from: source, into: target, named: "test", at: Instant(milliseconds: 0), page: 7).run()
