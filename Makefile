@@ -42,6 +42,7 @@ set-up:
 
 lint:
 	swift format lint --strict --recursive Sources Tests Examples Package.swift
+	Tools/rooms
 
 imports:
 	@Tools/setup tests

@@ -155,7 +155,8 @@ let package = Package(
         ring(
             "Gateway",
             [
-                "ByteText", "ContentFiles", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON",
+                "ByteText", "CExamples", "ContentFiles", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer",
+                "JSON",
                 "Outbound",
                 "Telemetry", "Threads",
             ]),
@@ -220,6 +221,8 @@ let package = Package(
         ring("Compression", ["CZlib"]),
         // The files of the console for browsers, in the program; and the routes that serve them.
         .target(name: "CConsole", exclude: ["files"]),
+        // Examples of calls, in the description of the API.
+        .target(name: "CExamples", exclude: ["files"]),
         ring("Console", ["ByteText", "CConsole", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
         // The documentation, in the program: the Markdown, and the site that is made of it.
         .target(name: "CDocs", exclude: ["files"]),

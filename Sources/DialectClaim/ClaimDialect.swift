@@ -47,7 +47,7 @@ package enum ClaimDialect {
     private static let health = Endpoint(
         .get, "/health", scope: nil, limit: .none,
         operation: Operation(
-            id: "health", summary: "Answers that the server is there.", ignoresOtherParameters: true,
+            id: "claim_health", summary: "Answers that the server is there.", ignoresOtherParameters: true,
             responses: [.init(.ok, "It is.", schema: .object([.init("status", .string(), required: true)]))]),
         action: .answer { _, _, _ in
             IdentityCalls.json { json in

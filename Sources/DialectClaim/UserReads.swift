@@ -154,7 +154,7 @@ enum UserReads {
     private static let get = Endpoint(
         .get, "/v1/app-users/:id", scope: .appsRead,
         operation: Operation(
-            id: "get_user", summary: "Shows a user.",
+            id: "get_app_user", summary: "Shows a user.",
             responses: [
                 .init(.ok, "The user.", schema: .object([.init("user_id", .string(), required: true)])),
                 .init(.notFound, "There is no such user.", schema: ClaimFault.schema),

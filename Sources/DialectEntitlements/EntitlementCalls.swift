@@ -221,10 +221,8 @@ enum EntitlementCalls {
 
     // MARK: - Granting
 
-    private static func answer(_ reply: AccessReply) -> Response {
-        guard case .granted(let grant) = reply.plain else {
-            preconditionFailure("Access was granted, and something else was answered.")
-        }
+    private static func answer(_ reply: AccessReply) -> Response? {
+        guard case .granted(let grant) = reply.plain else { return nil }
         return Entitlements.object { json in
             // The answer says that the entitlement is active, even for an old grant.
             write(grant.entitlement, true, grant.startedAt, grant.expiresAt, "manual", &json)
@@ -261,6 +259,7 @@ enum EntitlementCalls {
         .init(
             "source", .string(oneOf: ["appstore", "playstore", "stripe", "manual", "unknown"]), required: true),
         .init("product", .object([])),
+        .init("granted_by", .array(.object([]))),
     ])
 
     private static let listSchema = Schema.object([

@@ -46,6 +46,8 @@ extension Entitlements {
     }
 }
 
+/// The calls of shipped mobile SDKs: starting, identifying, buying and restoring. They share the acts of the present API, and differ
+/// in their bodies.
 enum LegacyCalls {
     static func routes(_ stores: ProjectStores) -> [Endpoint] {
         [
@@ -60,9 +62,7 @@ enum LegacyCalls {
                 action: .act(
                     LinkAccessIdentity.self, body: BufferedBody(), decode: identify,
                     encode: { reply, _, _ in
-                        guard case .identified(_, let user) = reply.plain else {
-                            preconditionFailure("An identity was linked, and something else was answered.")
-                        }
+                        guard case .identified(_, let user) = reply.plain else { return nil }
                         return success { json in
                             json.key("anon_id")
                             json.string(user)
@@ -460,12 +460,17 @@ enum LegacyCalls {
         .init("success", .boolean(), required: true), .init("data", .object([]), required: true),
     ])
 
+    private static let errorEnvelope = Schema.object([
+        .init("success", .boolean(), required: true), .init("data", .object([]), required: true),
+        .init("error", .object([])),
+    ])
+
     static let answers: [Operation.Answer] =
         [
             .badRequest, .unauthorized, .forbidden, .notFound, .contentTooLarge, .unprocessableContent,
             .tooManyRequests,
             .serviceUnavailable,
         ].map {
-            .init($0, String(describing: $0.reason), schema: envelope)
+            .init($0, String(describing: $0.reason), schema: errorEnvelope)
         }
 }

@@ -81,10 +81,8 @@ enum PropertyCalls {
     /// An invalid property, and the reason.
     typealias Fault = (key: String, reason: String)
 
-    private static func answer(_ reply: AccessReply, _ faults: [Fault]) -> Response {
-        guard case .propertiesSet(let saved, let tooMany) = reply.plain else {
-            preconditionFailure("Properties were set, and something else was answered.")
-        }
+    private static func answer(_ reply: AccessReply, _ faults: [Fault]) -> Response? {
+        guard case .propertiesSet(let saved, let tooMany) = reply.plain else { return nil }
         return Entitlements.object { json in
             json.key("savedProperties")
             json.array { json in

@@ -111,7 +111,9 @@ enum PurchaseCalls {
                 case .purchased(let user, let isNew, _): body.echo(user, isNew ? .created : .ok)
                 case .purchaseKept: PurchaseCalls.kept
                 case .purchaseFrozen: PurchaseCalls.frozen
-                default: preconditionFailure("A purchase was told of, and something else was answered.")
+                case .user, .identified, .granted, .revoked, .unfrozen, .noted, .restored, .propertiesSet,
+                    .transferUndone, .edited, .kept:
+                    nil
                 }
             })
     }
@@ -119,6 +121,8 @@ enum PurchaseCalls {
     private static let schema = Schema.object([
         .init("price", .string("Not there if the call has none.")), .init("currency", .string("In capital letters.")),
         .init("purchased", .integer(), required: true), .init("user_id", .string(), required: true),
+        .init("app_store_data", .object([])), .init("play_store_data", .object([])),
+        .init("stripe_store_data", .object([])),
     ])
 }
 

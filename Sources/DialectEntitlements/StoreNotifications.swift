@@ -20,6 +20,7 @@ extension Entitlements {
     }
 }
 
+/// The calls with which app stores tell of purchases (spec/entitlements-live.md 5). A store signs what it sends, so the calls need no key.
 enum StoreNotifications {
     static func routes(_ stores: ProjectStores) -> [Endpoint] {
         appleRoutes(stores) + googleRoutes(stores) + [

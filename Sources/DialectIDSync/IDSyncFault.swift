@@ -115,14 +115,13 @@ struct IDSyncFault: Error, Equatable {
 // MARK: - What the API's description says
 
 extension IDSyncFault {
+    private static let errors = Schema.array(
+        .object([.init("code", .string(), required: true), .init("message", .string(), required: true)]))
+
     static let schema = Schema.named(
         "idsync_error",
         .object([
-            .init(
-                "errors",
-                .array(
-                    .object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
-                required: true),
+            .init("errors", errors, required: true), .init("Errors", errors, required: true),
             .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
             .init("RequestId", .string(), required: true),
         ]))

@@ -247,6 +247,8 @@ extension IdentityCalls {
                     .init("is_ephemeral", .boolean(), required: true),
                     .init("mpid", .string("A 64-bit integer, in digits."), required: true),
                     .init("is_logged_in", .boolean("Whether the person holds a login identity."), required: true),
+                    .init("lookup_identities", .object([])),
+                    .init("explain", .object([])),
                 ]))
         ] + IDSyncFault.answers
 

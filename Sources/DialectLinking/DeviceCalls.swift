@@ -93,7 +93,7 @@ enum DeviceCalls {
             let now = caller.now
             // Two such calls cannot be recognized as one, because no install exists yet: each call makes an install.
             return PreparedCall(command, isRemembered: false) { reply, _ in
-                guard case .installMade(let session, let status) = reply.plain else { wrongReply() }
+                guard case .installMade(let session, let status) = reply.plain else { return nil }
                 return Envelope.json(.created) { json in
                     InstallAnswer.write(session, status, tools.tokens, at: now, &json)
                     InstallAnswer.write(status, &json)
@@ -133,9 +133,7 @@ enum DeviceCalls {
             let now = caller.now
             // Only the code and the install key recognize a repeated call.
             return PreparedCall(command, isRemembered: false) { reply, _ in
-                guard case .redeemed(let session, let status, let isRestored) = reply.plain else {
-                    wrongReply()
-                }
+                guard case .redeemed(let session, let status, let isRestored) = reply.plain else { return nil }
                 return Envelope.json(isRestored ? .ok : .created) { json in
                     json.key("restored")
                     json.bool(isRestored)
@@ -182,7 +180,9 @@ enum DeviceCalls {
                         InstallAnswer.write(status, &json)
                     }
                 case .refused(let fault): return LinkingError(fault).response(id)
-                default: wrongReply()
+                case .installMade, .codeIssued, .redeemed, .linked, .status, .submitted, .reset, .deleted, .settings,
+                    .appMade, .keyMade, .keyRevoked, .telling:
+                    return nil
                 }
             }
         }
@@ -234,7 +234,7 @@ enum DeviceCalls {
                         throw Rejection(Envelope.refuse(.forbidden(.install), id))
                     }
                     return PreparedCall(CheckInstall(install)) { reply, _ in
-                        guard case .status(let status) = reply.plain else { wrongReply() }
+                        guard case .status(let status) = reply.plain else { return nil }
                         return answer(status, id)
                     }
                 }))
@@ -277,8 +277,8 @@ enum DeviceCalls {
         .init("user_id", .string(), required: true), .init("person_id", .string("The same."), required: true),
     ]
 
-    private static let answerUser: @Sendable (LinkingReply, RequestID) -> Response = { reply, _ in
-        guard case .linked(let user) = reply.plain else { wrongReply() }
+    private static let answerUser: @Sendable (LinkingReply, RequestID) -> Response? = { reply, _ in
+        guard case .linked(let user) = reply.plain else { return nil }
         return Envelope.json { json in
             json.key("user_id")
             json.string(user.linkingText)
@@ -286,8 +286,6 @@ enum DeviceCalls {
             json.string(user.linkingText)
         }
     }
-
-    static func wrongReply() -> Never { preconditionFailure("A call of an install was answered as another one.") }
 
     // MARK: - Routes
 

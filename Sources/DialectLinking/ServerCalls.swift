@@ -72,9 +72,7 @@ enum ServerCalls {
             app: app, key: caller.key?.id, external: external, digest: code.digest, seal: code.seal,
             thumbprint: body.texts["dpop_jkt"], preview: preview)
         return PreparedCall(command, isRemembered: false) { reply, _ in
-            guard case .codeIssued(let expiresAt, let preview) = reply.plain else {
-                preconditionFailure("A code was asked for, and something else was answered.")
-            }
+            guard case .codeIssued(let expiresAt, let preview) = reply.plain else { return nil }
             return Envelope.json { json in
                 json.key("authentication_code")
                 json.string(code.text)
@@ -145,9 +143,7 @@ enum ServerCalls {
                     let command = LinkInstall(
                         install, app: try caller.app(), to: external, in: caller.project, hash: tools.hash)
                     return PreparedCall(command) { reply, _ in
-                        guard case .linked(let person) = reply.plain else {
-                            preconditionFailure("A link was asked for, and something else was answered.")
-                        }
+                        guard case .linked(let person) = reply.plain else { return nil }
                         return Envelope.json { json in
                             json.key("id")
                             json.string(person.linkingText)

@@ -38,7 +38,7 @@ enum SubmitCall {
         let install = try DeviceCalls.install(caller)
         let rows = try rows(request, install, caller.project, loop)
         return PreparedCall(SubmitRows(install, rows: rows)) { reply, _ in
-            guard case .submitted(let submitted, let status) = reply.plain else { DeviceCalls.wrongReply() }
+            guard case .submitted(let submitted, let status) = reply.plain else { return nil }
             return Envelope.json { json in
                 json.key("accepted")
                 json.integer(submitted.accepted)

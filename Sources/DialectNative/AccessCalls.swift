@@ -118,6 +118,7 @@ enum AccessCalls {
             .array(
                 .object([
                     .init("entitlement", .string(), required: true), .init("member", .string(), required: true),
+                    .init("product", AdminText.optionalText), .init("transaction", AdminText.optionalText),
                     .init("at", AdminText.optionalText, required: true),
                     .init(
                         "why", .string(oneOf: PersonAccess.Ended.Why.allCases.map(\.rawValue)), required: true),

@@ -27,7 +27,7 @@ enum AuditCalls {
                     .init(
                         .ok, "Calls.",
                         schema: .object([
-                            .init("calls", .array(JournalText.schema), required: true),
+                            .init("calls", .array(.object(JournalText.members + author)), required: true),
                             .init("next_after", .anyOf([.integer(), .null]), required: true),
                         ]))
                 ] + Native.problems([])),
@@ -105,6 +105,10 @@ enum AuditCalls {
             }
         }
     }
+
+    private static let author: [Schema.Property] = [
+        .init("name", AdminText.optionalText, required: true), .init("role", AdminText.optionalText, required: true),
+    ]
 
     private static func answer(_ found: [(RecordedCall, Author)], _ last: JournalSequence?) -> Response {
         Native.json(.ok) { json in

@@ -130,9 +130,7 @@ enum CatalogCalls {
                 let edit = try read(request, tools)
                 let id = request.parameters.first ?? ""
                 return PreparedCall(edit) { reply, _ in
-                    guard case .edited(let catalog) = reply, let body = answer(catalog, id) else {
-                        preconditionFailure("A definition was changed, and something else was answered.")
-                    }
+                    guard case .edited(let catalog) = reply, let body = answer(catalog, id) else { return nil }
                     return self.answer(body)
                 }
             })

@@ -177,6 +177,6 @@ enum HeldCalls {
         .init(
             "set_aside", .boolean("Whether it finds nobody, because too many people hold it or its value is blocked."),
             required: true),
-        .init("people", .array(.object([.init("id", .string(), required: true)])), required: true),
+        .init("people", .array(.object([.init("id", .string(), required: true)] + FoundPerson.schema)), required: true),
     ])
 }

@@ -585,13 +585,10 @@ private struct ImportUndoing: Sendable {
     }
 
     private func decide(_ part: UndoImport.Part, isLast: Bool, at place: JournalSequence) -> Step {
-        .decide(UndoImport(id, part, isLast: isLast)) { result, _ in
+        .deciding(UndoImport(id, part, isLast: isLast)) { result, _ in
             switch result {
             case .failure(let refusal): return .answer(Native.problem(.refused(refusal), request))
-            case .success(let reply):
-                guard let undone = reply.as(ImportUndone.self) else {
-                    preconditionFailure("An import was to be undone, and something else was answered.")
-                }
+            case .success(let undone):
                 var going = self
                 going.sum = sum + undone
                 going.after = place

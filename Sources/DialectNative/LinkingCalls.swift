@@ -39,9 +39,7 @@ enum LinkingCalls {
                         throw Rejection(Native.problem(error, request.id))
                     }
                     return PreparedCall(edit) { reply, _ in
-                        guard case .settings(let settings) = reply.plain else {
-                            preconditionFailure("Settings were changed, and something else was answered.")
-                        }
+                        guard case .settings(let settings) = reply.plain else { return nil }
                         return answer(settings, apps)
                     }
                 })),
@@ -95,9 +93,7 @@ enum LinkingCalls {
                     let command = DisableInstall(
                         install, isDisabled: isDisabled ?? false, in: caller.project, hash: tools.hash)
                     return PreparedCall(command) { reply, _ in
-                        guard case .status(let status) = reply.plain else {
-                            preconditionFailure("An install was turned off, and something else was answered.")
-                        }
+                        guard case .status(let status) = reply.plain else { return nil }
                         return Native.json(.ok) { json in
                             json.key("install_id")
                             json.string(status.install.text)
@@ -175,13 +171,14 @@ enum LinkingCalls {
         json.bool(install.thumbprint != nil)
     }
 
-    static let installSchema = Schema.object([
-        .init("install_id", .string(), required: true), .init("person", .string(), required: true),
-        .init("user_id", .anyOf([.string(), .null]), required: true), .init("state", .string(), required: true),
-        .init("disabled", .boolean(), required: true), .init("device_class", .string(), required: true),
-        .init("made_at", .string(), required: true), .init("last_seen", .string(), required: true),
-        .init("has_key", .boolean(), required: true),
-    ])
+    static let installSchema = Schema.object(
+        [
+            .init("install_id", .string(), required: true), .init("person", .string(), required: true),
+            .init("user_id", .anyOf([.string(), .null]), required: true), .init("state", .string(), required: true),
+            .init("disabled", .boolean(), required: true), .init("device_class", .string(), required: true),
+            .init("made_at", .string(), required: true), .init("last_seen", .string(), required: true),
+            .init("has_key", .boolean(), required: true),
+        ] + ["os", "os_version", "model", "locale", "sdk_name", "sdk_version"].map { .init($0, .string()) })
 }
 
 extension Directory {

@@ -89,6 +89,7 @@ enum LinkingKeyCalls {
                         .created, "The key.",
                         schema: .object([
                             .init("id", .string(), required: true), .init("key", .string(), required: true),
+                            .init("expires_at", .string(), required: true),
                         ]))
                 ] + Native.problems([.badRequest, .conflict])),
             action: .call(
@@ -104,9 +105,7 @@ enum LinkingKeyCalls {
                         throw Rejection(Native.problem(error, request.id))
                     }
                     return PreparedCall(command, isRemembered: false) { reply, _ in
-                        guard case .keyMade(let id) = reply.plain else {
-                            preconditionFailure("A key was asked for, and something else was answered.")
-                        }
+                        guard case .keyMade(let id) = reply.plain else { return nil }
                         return Native.json(.created) { json in
                             json.key("id")
                             json.decimalString(id.rawValue)
@@ -134,9 +133,7 @@ enum LinkingKeyCalls {
                     return Decoded(RevokeLinkingKey(KeyID(rawValue: id)))
                 },
                 encode: { reply, _, _ in
-                    guard case .keyRevoked(let id) = reply.plain else {
-                        preconditionFailure("A key was revoked, and something else was answered.")
-                    }
+                    guard case .keyRevoked(let id) = reply.plain else { return nil }
                     return Native.json(.ok) { json in
                         json.key("revoked")
                         json.decimalString(id.rawValue)

@@ -181,6 +181,7 @@ package enum Native {
         .init("status", .string(), required: true),
         .init("detail", .string("A problem that does not prevent calls.")),
         .init("clock", .string("The problem of the server's clock.")),
+        .init("reason", .string("The problem that prevents calls.")),
     ])
 
     private static func readiness(

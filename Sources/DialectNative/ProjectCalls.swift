@@ -61,13 +61,15 @@ enum ProjectCalls {
                 responses: [
                     .init(
                         .created, "The project and its keys.",
-                        schema: .object([
-                            .init(
-                                "project",
-                                .object([
-                                    .init("id", .string(), required: true), .init("name", .string(), required: true),
-                                ]), required: true)
-                        ]))
+                        schema: .object(
+                            [
+                                .init(
+                                    "project",
+                                    .object([
+                                        .init("id", .string(), required: true),
+                                        .init("name", .string(), required: true),
+                                    ]), required: true), .init("admin_key", .string()),
+                            ] + ["claim", "entitlements", "idsync", "linking", "onym"].map { .init($0, .object([])) }))
                 ] + Native.problems([.badRequest, .conflict, .unprocessableContent])),
             action: .call(
                 body: BufferedBody(),
@@ -81,9 +83,7 @@ enum ProjectCalls {
                     guard let name else { throw AdminText.wrong("name is required.", request.id) }
                     let made = mint.project(name, caller.now)
                     return PreparedCall(Administer(.makeProject(made.setUp))) { done, _ in
-                        guard let id = done.projects.first else {
-                            preconditionFailure("A project was to be made, and something else was done.")
-                        }
+                        guard let id = done.projects.first else { return nil }
                         if done.hash == made.setUp.keys.first?.hash {
                             return Response(.created, contentType: "application/json", body: made.credentials(id))
                         }

@@ -11,7 +11,7 @@ enum SearchCalls {
         Endpoint(
             .get, "/onym/v1/search", scope: .consoleRead,
             operation: Operation(
-                id: "search", summary: "Finds what a text names: ?q=ada@example.com.", description: explanation,
+                id: "find", summary: "Finds what a text names: ?q=ada@example.com.", description: explanation,
                 query: [.init("q", .string("The id or the whole value."), required: true)], responses: responses),
             action: .query { request, caller, tools throws(Rejection) in
                 guard let text = request.query?["q"] else { throw AdminText.wrong("q is required.", request.id) }
@@ -186,7 +186,14 @@ enum SearchCalls {
                             .object([
                                 .init(
                                     "kind", .string(oneOf: ["person", "merge", "split", "purchase", "key"]),
-                                    required: true)
+                                    required: true),
+                                .init("person", .string()),
+                                .init("match", .object([.init("type", .string()), .init("value", .string())])),
+                                .init("root", .string()), .init("label", AdminText.optionalText),
+                                .init("identities", .integer()), .init("last_seen", .string()),
+                                .init("id", .string()), .init("from", .string()), .init("into", .string()),
+                                .init("undone_at", AdminText.optionalText), .init("transaction", .string()),
+                                .init("product", AdminText.optionalText), .init("name", .string()),
                             ])), required: true),
                 ]))
         ] + Native.problems([])
@@ -214,6 +221,11 @@ struct FoundPerson {
         if root != person { held += try snapshot.identities(of: root) }
         label = FoundPerson.labels.lazy.compactMap { type in held.first { $0.type == type }?.value }.first
     }
+
+    static let schema: [Schema.Property] = [
+        .init("root", .string(), required: true), .init("label", AdminText.optionalText, required: true),
+        .init("identities", .integer(), required: true), .init("last_seen", .string(), required: true),
+    ]
 
     func write(to json: inout JSONWriter) {
         json.key("root")

@@ -101,67 +101,6 @@ extension Erased {
     }
 }
 
-/// The mark that the person with an identity was erased.
-package struct Tombstone: Equatable, Sendable {
-    /// The type and the hash of the identity of a tombstone.
-    package struct Mark: Equatable, Sendable {
-        package let type: IdentityType
-        package let hash: Hash128
-
-        package init(type: IdentityType, hash: Hash128) {
-            self.type = type
-            self.hash = hash
-        }
-    }
-
-    /// The erased person.
-    package let person: PersonID
-    package let type: IdentityType
-    /// The moment of the erasure. The server drops rows that were captured earlier.
-    package let at: Instant
-    /// The number of rows that were dropped.
-    package var dropped: Int
-    /// The app of the install; nil for an identity that is not an install.
-    package let app: AppID?
-
-    package init(person: PersonID, type: IdentityType, at: Instant, dropped: Int = 0, app: AppID? = nil) {
-        self.app = app
-        self.person = person
-        self.type = type
-        self.at = at
-        self.dropped = dropped
-    }
-
-    /// The key of the document with an identity's tombstone.
-    package static func key(of identity: IdentityKey) -> DocumentKey { DocumentKey(.tombstone, hash: identity.hash) }
-
-    package var packed: [UInt8] {
-        var packer = Packer()
-        packer.add(UInt64(bitPattern: person.rawValue))
-        packer.add(type.rawValue)
-        packer.add(at)
-        packer.add(UInt64(dropped))
-        if let app { packer.add(UInt64(bitPattern: app.rawValue)) }
-        return packer.bytes
-    }
-
-    package init?(packed: [UInt8]) {
-        var unpacker = Unpacker(packed)
-        guard let person = unpacker.person(), let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
-            let at = unpacker.instant(), let dropped = unpacker.integer()
-        else { return nil }
-        let app = unpacker.integer().map { AppID(rawValue: Int64(bitPattern: $0)) }
-        self.init(person: person, type: type, at: at, dropped: Int(dropped), app: app)
-    }
-}
-
-extension DecisionFacts {
-    /// The tombstone of an identity; nil if the identity has none.
-    func tombstone(of identity: IdentityKey) -> Tombstone? {
-        document(Tombstone.key(of: identity)).flatMap(Tombstone.init(packed:))
-    }
-}
-
 extension ErasePerson {
     package static var kinds: [ActKind] { [.erase] }
     package static var readsMerges: Bool { false }
@@ -258,49 +197,6 @@ extension ReleaseTombstone {
             Done(),
             outcome: Outcome(
                 kind: .releaseTombstone, person: tombstone.person, changes: [.documentPut(key, tombstone.person, [])]))
-    }
-}
-
-/// Finds late rows: rows that a client captured before the erasure of their person.
-struct LateRows {
-    private var tombstones: [IdentityKey: Tombstone] = [:]
-    private(set) var dropped = 0
-
-    /// The moment of the erasure of the person that held an identity; nil if there is no tombstone.
-    mutating func erasure<V: DecisionFacts>(of identity: IdentityKey, _ view: V) -> Instant? {
-        if let known = tombstones[identity] { return known.at }
-        guard let tombstone = view.tombstone(of: identity) else { return nil }
-        tombstones[identity] = tombstone
-        return tombstone.at
-    }
-
-    /// Counts a dropped row for the tombstone of its identity.
-    mutating func drop(_ identity: IdentityKey) {
-        tombstones[identity]?.dropped += 1
-        dropped += 1
-    }
-
-    /// The rows without the late rows.
-    mutating func filter<V: DecisionFacts>(_ rows: [Row], by identities: [IdentityKey], _ view: V) -> [Row] {
-        var rows = rows
-        for identity in identities {
-            guard let erased = erasure(of: identity, view) else { continue }
-            for row in rows where row.at < erased && row.kind != .context { drop(identity) }
-            rows.removeAll { $0.at < erased && $0.kind != .context }
-        }
-        return rows
-    }
-
-    /// The tombstones with new counts of dropped rows.
-    var changes: [Change] {
-        if dropped == 0 { return [] }
-        return tombstones.filter { $0.value.dropped > 0 }.sorted { $0.key.hash.low < $1.key.hash.low }
-            .map { .documentPut(Tombstone.key(of: $0.key), $0.value.person, $0.value.packed) }
-    }
-
-    /// The decision for a call in which all rows are late.
-    func decision<A: Answer>(_ answer: A, _ kind: ActKind) -> Decision<A> {
-        Decision(answer, outcome: Outcome(kind: kind, person: nil, changes: changes))
     }
 }
 

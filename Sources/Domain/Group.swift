@@ -282,7 +282,7 @@ package final class GroupTrace: @unchecked Sendable {
         people.insert(person)
     }
 
-    func clear() {
+    package func clear() {
         groups.removeAll(keepingCapacity: true)
         people.removeAll(keepingCapacity: true)
     }

@@ -89,3 +89,28 @@ package struct Unpacker {
         return all[position..<position + Int(count)]
     }
 }
+
+/// A value that may be stored as missing. A missing value differs from unreadable bytes.
+struct Kept<Value> {
+    let value: Value?
+}
+
+extension Unpacker {
+    mutating func bool() -> Bool? {
+        switch byte() {
+        case 0: false
+        case 1: true
+        default: nil
+        }
+    }
+
+    mutating func keptInstant() -> Kept<Instant>? { kept { $0.instant() } }
+    mutating func keptText() -> Kept<String>? { kept { $0.text() } }
+    mutating func keptNumber() -> Kept<Int64>? { kept { $0.integer().map { Int64(bitPattern: $0) } } }
+
+    mutating func kept<Value>(_ read: (inout Unpacker) -> Value?) -> Kept<Value>? {
+        guard let isThere = bool() else { return nil }
+        if !isThere { return Kept(value: nil) }
+        return read(&self).map { Kept(value: $0) }
+    }
+}

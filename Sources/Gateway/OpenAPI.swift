@@ -4,6 +4,7 @@ import JSON
 /// Writes the description of the API (OpenAPI 3.1) from the tables of routes.
 package enum OpenAPI {
     package static func document(_ surfaces: [WireDialect], version: String) -> [UInt8] {
+        let examples = OpenAPIExamples.embedded
         var json = JSONWriter(reserving: 16_384)
         json.object { json in
             json.key("openapi")
@@ -46,7 +47,7 @@ package enum OpenAPI {
                 }
             }
             json.key("paths")
-            write(paths: surfaces, &json)
+            write(paths: surfaces, examples, &json)
             json.key("components")
             json.object { json in
                 json.key("securitySchemes")
@@ -92,7 +93,9 @@ package enum OpenAPI {
         return named
     }
 
-    private static func write(paths surfaces: [WireDialect], _ json: inout JSONWriter) {
+    private static func write(
+        paths surfaces: [WireDialect], _ examples: OpenAPIExamples, _ json: inout JSONWriter
+    ) {
         var paths: [String] = []
         var operations: [String: [(WireDialect, Endpoint)]] = [:]
         for surface in surfaces {
@@ -107,14 +110,16 @@ package enum OpenAPI {
                 json.object { json in
                     for (surface, route) in operations[path, default: []] {
                         json.key(String(describing: route.method.name).lowercased())
-                        write(route, of: surface, &json)
+                        write(route, of: surface, examples[route.operation.id], &json)
                     }
                 }
             }
         }
     }
 
-    private static func write(_ route: Endpoint, of surface: WireDialect, _ json: inout JSONWriter) {
+    private static func write(
+        _ route: Endpoint, of surface: WireDialect, _ example: OpenAPIExamples.Example?, _ json: inout JSONWriter
+    ) {
         let operation = route.operation
         json.object { json in
             json.key("operationId")
@@ -131,8 +136,13 @@ package enum OpenAPI {
             if !parameters.isEmpty || !operation.query.isEmpty {
                 json.key("parameters")
                 json.array { json in
-                    for parameter in parameters { write(pathParameter: String(parameter.dropFirst()), &json) }
-                    for parameter in operation.query { write(queryParameter: parameter, &json) }
+                    for parameter in parameters {
+                        let name = String(parameter.dropFirst())
+                        write(pathParameter: name, example?.value(of: name, in: route.path), &json)
+                    }
+                    for parameter in operation.query {
+                        write(queryParameter: parameter, example?.queryValue(of: parameter.name), &json)
+                    }
                 }
             }
             json.key("security")
@@ -152,7 +162,7 @@ package enum OpenAPI {
                 json.object { json in
                     json.key("required")
                     json.bool(true)
-                    write(content: "application/json", request, &json)
+                    write(content: "application/json", request, example?.request, &json)
                 }
             }
             json.key("responses")
@@ -162,7 +172,10 @@ package enum OpenAPI {
                     json.object { json in
                         json.key("description")
                         json.string(answer.description)
-                        if let schema = answer.schema { write(content: answer.contentType, schema, &json) }
+                        if let schema = answer.schema {
+                            let shown = example.flatMap { $0.status == answer.status.rawValue ? $0.response : nil }
+                            write(content: answer.contentType, schema, shown, &json)
+                        }
                     }
                 }
                 let ofQuery = operation.ignoresOtherParameters ? [] : [queryAnswer]
@@ -188,7 +201,7 @@ package enum OpenAPI {
         (.unsupportedMediaType, "The call does not take this content type or coding."),
     ]
 
-    private static func write(pathParameter name: String, _ json: inout JSONWriter) {
+    private static func write(pathParameter name: String, _ example: String?, _ json: inout JSONWriter) {
         json.object { json in
             json.key("name")
             json.string(name)
@@ -198,10 +211,16 @@ package enum OpenAPI {
             json.bool(true)
             json.key("schema")
             write(.string(), &json)
+            if let example {
+                json.key("example")
+                json.string(example)
+            }
         }
     }
 
-    private static func write(queryParameter parameter: Schema.Property, _ json: inout JSONWriter) {
+    private static func write(
+        queryParameter parameter: Schema.Property, _ example: String?, _ json: inout JSONWriter
+    ) {
         json.object { json in
             json.key("name")
             json.string(parameter.name)
@@ -211,16 +230,26 @@ package enum OpenAPI {
             json.bool(parameter.isRequired)
             json.key("schema")
             write(parameter.schema, &json)
+            if let example {
+                json.key("example")
+                json.string(example)
+            }
         }
     }
 
-    private static func write(content type: String, _ schema: Schema, _ json: inout JSONWriter) {
+    private static func write(
+        content type: String, _ schema: Schema, _ example: [UInt8]?, _ json: inout JSONWriter
+    ) {
         json.key("content")
         json.object { json in
             json.key(type)
             json.object { json in
                 json.key("schema")
                 write(schema, &json)
+                if let example {
+                    json.key("example")
+                    json.raw(example)
+                }
             }
         }
     }

@@ -26,3 +26,20 @@ package enum Step: Sendable {
         return self
     }
 }
+
+extension Step {
+    /// The writer decides an act, and the call continues on its loop with the act's own answer.
+    package static func deciding<A: Act>(
+        _ act: A, then: @escaping @Sendable (Result<A.Answer, Refusal>, LoopTools) -> Step
+    ) -> Step {
+        .decide(act) { result, tools in
+            then(
+                result.map { reply in
+                    guard let answer = reply.as(A.Answer.self) else {
+                        preconditionFailure("A call without a key was answered as another call.")
+                    }
+                    return answer
+                }, tools)
+        }
+    }
+}

@@ -187,11 +187,14 @@ package struct Endpoint: Sendable {
 
 extension Endpoint.Action {
     /// Makes a call of one kind: it reads the request into an act, and writes the act's answer.
+    ///
+    /// - Parameter encode: nil for an answer that belongs to a call of another kind. The caller then learns that its
+    ///   Idempotency-Key belongs to the other call.
     @inlinable
     package static func act<A: Act>(
         _ type: A.Type, body: BufferedBody,
         decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Decoded<A>,
-        encode: @escaping @Sendable (A.Answer, A, RequestID) -> Response
+        encode: @escaping @Sendable (A.Answer, A, RequestID) -> Response?
     ) -> Endpoint.Action {
         .call(body: body) { request, caller, tools throws(Rejection) in
             let decoded = try decode(request, caller, tools)
@@ -243,12 +246,12 @@ package struct PreparedCall: Sendable {
     @inlinable
     package init<A: Act>(
         _ act: A, replayKey: ReplayKey? = nil, isRemembered: Bool = true,
-        encode: @escaping @Sendable (A.Answer, RequestID) -> Response
+        encode: @escaping @Sendable (A.Answer, RequestID) -> Response?
     ) {
         self.act = act
         self.replayKey = replayKey
         self.isRemembered = isRemembered
-        self.encode = { reply, id in reply.as(A.Answer.self).map { encode($0, id) } }
+        self.encode = { reply, id in reply.as(A.Answer.self).flatMap { encode($0, id) } }
     }
 }
 

@@ -88,6 +88,16 @@ struct NativeTests {
         #expect(described == golden, "The description has changed: record it, and look at the difference.")
     }
 
+    @Test("has examples that fit their descriptions; Tools/examples takes them from tests")
+    func examples() throws {
+        let description = try #require(APIDescription.shared)
+        let faults = description.faultsOfExamples
+        #expect(faults.isEmpty, "\(faults.joined(separator: "\n"))")
+        // A new call gets its example when it is complete. The description has more than 300 calls.
+        let missing = description.callsWithoutExample
+        #expect(missing.count < 30, "\(missing)")
+    }
+
     @Test("describes every call that it answers, and no other")
     func openAPI() throws {
         let server = try TestServer(.memory)
@@ -96,6 +106,8 @@ struct NativeTests {
         let paths = try #require(document["paths"] as? [String: [String: Any]])
         #expect(paths.keys.contains("/v1/identify"))
         let schemes = try #require((document["components"] as? [String: Any])?["securitySchemes"] as? [String: Any])
+        let ids = paths.values.flatMap(\.values).compactMap { ($0 as? [String: Any])?["operationId"] as? String }
+        #expect(Set(ids).count == ids.count, "Two calls have one id in the description.")
         for (path, operations) in paths {
             for (method, operation) in operations {
                 let operation = try #require(operation as? [String: Any])

@@ -63,7 +63,7 @@ final class ServerProcess {
 
     deinit { kill() }
 
-    var client: HTTPClient { HTTPClient(port: port) }
+    var client: HTTPClient { HTTPClient(port: port, description: .shared) }
 
     /// What it has printed on standard error.
     var errors: String { (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? "" }

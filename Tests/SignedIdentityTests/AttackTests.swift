@@ -91,6 +91,8 @@ struct AttackTests {
                     ("feedback", "1"), ("questionnaire", "1"), ("response", "1"), ("issue", "1"), ("comment", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
                 #expect(!path.contains("{"), "\(path): say here what its parameter is")
+                // The description has the names of tests in its examples.
+                if path.hasPrefix("/openapi.json") { continue }
                 for (name, operation) in operations.sorted(by: { $0.key < $1.key }) {
                     let method = name.uppercased()
                     // A call refuses the parameters that it does not have.

@@ -15,7 +15,9 @@ struct IDSyncSimulationTests {
 
     @Test("come out as the specification has it", arguments: seeds)
     func model(_ seed: UInt64) throws {
-        let stores = try StoreKind.simulated(seed, postgresOneIn: 5).map { try StoreFixture($0, seed: seed) }
+        let stores = try StoreKind.simulated(seed, postgresOneIn: 5).map {
+            try StoreFixture($0, seed: seed, isCounted: seed % 2 == 0)
+        }
         var history = IDSyncHistory(seed: seed)
         var model = IDSyncModel(IDSyncHistory.presets[0].rules)
         var number = 0

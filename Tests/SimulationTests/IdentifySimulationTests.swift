@@ -20,7 +20,9 @@ struct IdentifySimulationTests {
     }
 
     private func compare(_ kind: StoreKind, _ seed: UInt64) throws {
-        let (model, other) = (try StoreFixture(.memory, seed: seed), try StoreFixture(kind, seed: seed))
+        let (model, other) = (
+            try StoreFixture(.memory, seed: seed), try StoreFixture(kind, seed: seed, isCounted: seed % 2 == 0)
+        )
         var history = History(seed: seed)
         for _ in 0..<40 {
             let step = history.next()

@@ -135,6 +135,28 @@ struct ActTableTests {
     /// The kinds of calls that can be taken back and that no act of the table makes.
     private static let notInTheTable: Set<String> = ["logout", "undo_settings"]
 
+    @Test(
+        "takes as many steps as what it names and answers asks for, however large its people, groups and store are",
+        arguments: [1, 100, Soak.factor > 1 ? 10_000 : 2_000])
+    func work(_ size: Int) throws {
+        let world = try ActWorld(.sqlite, isCounted: true)
+        var edit = StrategyEdit()
+        edit.membersPerGroup = Bounds.membersPerGroupRange.upperBound
+        edit.identitiesPerPerson = Bounds.identitiesPerPersonRange.upperBound
+        edit.identitiesPerDeviceType = Bounds.identitiesPerDeviceTypeRange.upperBound
+        _ = try world.make(SetStrategy.edit(edit)).get()
+        try world.playAll { act in
+            try world.grow(act, to: size)
+            return try world.make(act).get()
+        }
+        let counted = try #require(world.fixture.counter).most
+        let missing = Registry.acts.map { "\($0)" }.filter { counted[$0] == nil }
+        #expect(missing.isEmpty, "No steps of \(missing) were counted.")
+        for (name, most) in counted.sorted(by: { $0.value.share > $1.value.share }) {
+            Soak.report("\(name) takes \(most.steps) steps at size \(size), \(Int(most.share * 100)) % of its bound")
+        }
+    }
+
     @Test("has numbers and a name of its own")
     func registry() {
         for (number, kind) in Registry.kinds {
@@ -153,7 +175,34 @@ private final class ActWorld {
     private var hash: KeyedHash { fixture.store.hash }
     private let app = AppID(rawValue: 1)
 
-    init(_ kind: StoreKind) throws { fixture = try StoreFixture(kind) }
+    init(_ kind: StoreKind, isCounted: Bool = false) throws {
+        fixture = try StoreFixture(kind, isCounted: isCounted)
+    }
+
+    /// Makes the people of a call large: each holds as many identities, and its group has as many members.
+    func grow(_ act: any Act, to size: Int) throws {
+        let subjects = act.subjects
+        let named = [subjects.about].compactMap(\.self) + subjects.people + subjects.mentionedPeople
+        let keys = subjects.spokenFor.map(\.key) + subjects.mentions + subjects.links.map(\.key)
+        let small = try fixture.store.read { snapshot throws(StoreFault) in
+            var small: [PersonID: (members: Int, identities: Int)] = [:]
+            for person in named + keys.flatMap({ snapshot.holders(of: $0) }) {
+                let held = try snapshot.identities(of: person).count
+                guard held > 0 else { continue }
+                small[person] = (size - snapshot.group(of: person).count, size - held)
+            }
+            return small
+        }
+        var grown: Set<PersonID> = []
+        for (person, lack) in small.sorted(by: { $0.key < $1.key }) {
+            let root = try fixture.store.read { snapshot throws(StoreFault) in snapshot.group(of: person).root }
+            let members = grown.insert(root).inserted ? max(0, lack.members) : 0
+            if members == 0, lack.identities <= 0 { continue }
+            _ = try make(
+                Grow(person, members: members, identities: max(0, lack.identities), hash: hash)
+            ).get()
+        }
+    }
 
     // MARK: - Calls
 

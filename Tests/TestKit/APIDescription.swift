@@ -57,7 +57,13 @@ package final class APIDescription: Sendable {
         let method: String
         let path: [String]
         let id: String
+        let request: Tree?
         let responses: [String: Tree]
+
+        /// Whether an answer can be an example of the call: it succeeded, or no call of this kind does.
+        func isExample(_ status: Int) -> Bool {
+            status / 100 == 2 || !responses.keys.contains { $0.hasPrefix("2") }
+        }
     }
 
     private let operations: [Operation]
@@ -114,27 +120,40 @@ package final class APIDescription: Sendable {
                 guard let responses = operation["responses"] else { return nil }
                 return Operation(
                     method: method.uppercased(), path: APIDescription.parts(path),
-                    id: operation["operationId"]?.text ?? path, responses: responses.members)
+                    id: operation["operationId"]?.text ?? path,
+                    request: operation["requestBody"]?["content"]?["application/json"], responses: responses.members)
             }
         }
     }
 
-    /// Records an issue where an answer is not as the description says. Calls that it does not have are passed over: a server
-    /// takes more paths than it tells.
-    package func check(_ method: String, _ path: String, _ answer: Wire.Answer) {
-        if let violation = violation(method, path, answer) {
+    /// Records an issue where an answer is not as the description says, and where a call has succeeded with a body that the
+    /// description does not have. Calls that it does not have are passed over: a server takes more paths than it tells.
+    package func check(_ method: String, _ path: String, _ body: [UInt8]?, _ answer: Wire.Answer) {
+        guard let operation = operation(method, path) else { return }
+        let sent = body.flatMap { Tree(String(decoding: $0, as: UTF8.self)) }
+        if let violation = violation(operation, method, sent, answer) {
             Issue.record("docs/openapi.json: \(method) \(path.prefix(80)) \(answer.status): \(violation)")
+        } else if operation.isExample(answer.status) {
+            ExampleRecorder.shared?.note(operation.id, path, body, answer)
         }
     }
 
-    func violation(_ method: String, _ path: String, _ answer: Wire.Answer) -> String? {
+    private func operation(_ method: String, _ path: String) -> Operation? {
         let parts = APIDescription.parts(path)
         // A fixed path goes before one with parameters.
         let fitting = operations.filter { $0.method == method && APIDescription.fits($0.path, parts) }
         let parameters = { (operation: Operation) in operation.path.count { $0.hasPrefix("{") } }
-        guard let operation = fitting.min(by: { parameters($0) < parameters($1) }) else { return nil }
+        return fitting.min { parameters($0) < parameters($1) }
+    }
+
+    private func violation(_ operation: Operation, _ method: String, _ sent: Tree?, _ answer: Wire.Answer) -> String? {
         guard let response = operation.responses["\(answer.status)"] else {
             return "\(operation.id) has no such status"
+        }
+        if answer.status / 100 == 2, !APIDescription.tolerant.contains(operation.id), let sent,
+            let schema = operation.request?["schema"], let violation = violation(of: schema, sent, at: "request")
+        {
+            return "\(operation.id): \(violation)"
         }
         guard let content = response["content"], let (type, media) = content.members.first else { return nil }
         // Some vendors refuse without a body.
@@ -143,7 +162,55 @@ package final class APIDescription: Sendable {
         guard found.hasPrefix(type) else { return nil }
         guard type == "application/json" || type.hasSuffix("+json"), let schema = media["schema"] else { return nil }
         guard let body = Tree(answer.body) else { return "\(operation.id): the body is not JSON" }
-        return violation(of: schema, body, at: "body").map { "\(operation.id): \($0)" }
+        // A call without an example is new: its description is whole when it gets one.
+        let isPartial = APIDescription.partial.contains(operation.id) || media["example"] == nil
+        return violation(of: schema, body, at: "body", isWhole: !isPartial).map { "\(operation.id): \($0)" }
+    }
+
+    /// The calls of which the description has only the members that each answer has: projects, apps and users of the Claim dialect
+    /// have more, and the settings of clients have any names.
+    private static let partial: Set = [
+        "change_project", "config", "get_app_user", "get_project", "review_feedback",
+    ]
+
+    /// The calls that take what they can of a body, so that a body may have members of other types.
+    private static let tolerant: Set = [
+        "attribute_user", "create_identity", "create_user", "identify", "import_batch", "ingest",
+        "set_properties_of_user",
+    ]
+
+    /// The calls without an example of an answer, or of a request that has a body.
+    package var callsWithoutExample: [String] { looks(atMissing: true) }
+
+    /// What is wrong with the examples of the description.
+    package var faultsOfExamples: [String] { looks(atMissing: false) }
+
+    private func looks(atMissing: Bool) -> [String] {
+        // The description itself is too long for an example.
+        operations.filter { $0.id != "description" }.sorted { $0.id < $1.id }.flatMap { operation -> [String] in
+            var faults: [String] = []
+            func look(_ media: Tree?, _ part: String) -> Bool {
+                guard let schema = media?["schema"], let example = media?["example"] else { return false }
+                if !atMissing, let violation = violation(of: schema, example, at: part) {
+                    faults.append("\(operation.id): \(violation)")
+                }
+                return true
+            }
+            var (hasContent, hasExample) = (false, false)
+            for (status, response) in operation.responses where operation.isExample(Int(status) ?? 0) {
+                for (type, media) in response["content"]?.members ?? [:] where type.hasSuffix("json") {
+                    hasContent = true
+                    hasExample = look(media, "the example of \(status)") || hasExample
+                }
+            }
+            if atMissing, hasContent, !hasExample { faults.append("\(operation.id) has no example of an answer") }
+            // A body that is no JSON has no example.
+            if let schema = operation.request?["schema"], schema["type"] != .string("string") {
+                let hasRequest = look(operation.request, "the example of a request")
+                if atMissing, !hasRequest { faults.append("\(operation.id) has no example of a request") }
+            }
+            return faults
+        }
     }
 
     private static func parts(_ path: String) -> [String] {
@@ -154,13 +221,16 @@ package final class APIDescription: Sendable {
         template.count == parts.count && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
     }
 
-    private func violation(of schema: Tree, _ value: Tree, at path: String) -> String? {
+    /// What is wrong with a value; nil if nothing is.
+    ///
+    /// - Parameter isWhole: whether the value may have no other members than described.
+    private func violation(of schema: Tree, _ value: Tree, at path: String, isWhole: Bool = false) -> String? {
         if let name = schema["$ref"]?.text?.split(separator: "/").last.map(String.init) {
             guard let named = named[name] else { return "\(path): there is no schema \(name)" }
-            return violation(of: named, value, at: path)
+            return violation(of: named, value, at: path, isWhole: isWhole)
         }
         if let choices = schema["anyOf"] {
-            return choices.elements.contains { violation(of: $0, value, at: path) == nil }
+            return choices.elements.contains { violation(of: $0, value, at: path, isWhole: isWhole) == nil }
                 ? nil : "\(path) fits none of its schemas"
         }
         if let values = schema["enum"], !values.elements.contains(value) {
@@ -173,7 +243,11 @@ package final class APIDescription: Sendable {
         case ("array", .array(let elements)):
             guard let items = schema["items"] else { return nil }
             for (index, element) in elements.enumerated() {
-                if let violation = violation(of: items, element, at: "\(path)[\(index)]") { return violation }
+                if let violation = violation(
+                    of: items, element, at: "\(path)[\(index)]", isWhole: isWhole)
+                {
+                    return violation
+                }
             }
             return nil
         case ("object", .object(let members)):
@@ -183,8 +257,12 @@ package final class APIDescription: Sendable {
             }
             for (name, member) in members {
                 if let property = properties[name] {
-                    if let violation = violation(of: property, member, at: "\(path).\(name)") { return violation }
-                } else if schema["additionalProperties"] == .bool(false) {
+                    if let violation = violation(
+                        of: property, member, at: "\(path).\(name)", isWhole: isWhole)
+                    {
+                        return violation
+                    }
+                } else if schema["additionalProperties"] == .bool(false) || isWhole && !properties.isEmpty {
                     return "\(path).\(name) is not described"
                 }
             }

@@ -51,12 +51,22 @@ package final class StoreFixture {
     /// Whether a store in a file is moved to PostgreSQL when it is reopened, so that simulated histories go on there.
     private let moves: Bool
 
-    /// - Parameter schema: where a store in PostgreSQL is, or is to be; nil for a new one.
-    package init(_ kind: StoreKind, seed: UInt64 = 1, schema: PostgresSettings? = nil) throws {
+    /// Whether the steps of decisions are counted.
+    private let isCounted: Bool
+    /// The counter of the steps of decisions, where they are counted.
+    package var counter: StepCounter? { (store as? CountingStore)?.counter }
+
+    /// - Parameters:
+    ///   - schema: where a store in PostgreSQL is, or is to be; nil for a new one.
+    ///   - isCounted: whether the steps of decisions are counted, and compared with the bounds of their acts.
+    package init(
+        _ kind: StoreKind, seed: UInt64 = 1, schema: PostgresSettings? = nil, isCounted: Bool = false
+    ) throws {
         self.kind = kind
         let (folder, disk) = (TemporaryFolder(), StoreFixture.hasFaultyDisks ? FaultyDisk() : nil)
         (self.folder, self.disk) = (folder, disk)
         file = disk.map { StoreFile(folder: "/store", on: $0) } ?? StoreFile(folder: folder.path)
+        self.isCounted = isCounted
         chance = SeededGenerator(seed: seed)
         moves = seed % 10 == 5 && StoreKind.allCases.contains(.postgres)
         switch kind {
@@ -68,7 +78,7 @@ package final class StoreFixture {
             store = try StoreFixture.openPostgres(settings)
         }
         writer = Writer(store: store, chance: { 0 })
-        writer = makeWriter()
+        takeStore(store)
         guard store.directory.projects.isEmpty else { return }
         let project = Project(id: World.project, name: "Test", madeAt: clock.now)
         let call = Call(project: project.id, key: nil)
@@ -85,8 +95,10 @@ package final class StoreFixture {
     private static let way: PostgresWay =
         ProcessInfo.processInfo.environment["ONYM_POOLER"] == "1" ? .pooled : .direct
 
-    private func makeWriter() -> Writer {
-        Writer(store: store) { [unowned self] in chance.next() }
+    /// Begins to use a store that was opened.
+    private func takeStore(_ opened: any Store) {
+        store = isCounted ? CountingStore(opened) : opened
+        writer = Writer(store: store) { [unowned self] in chance.next() }
     }
 
     /// Gives the writer another call log.
@@ -113,8 +125,9 @@ package final class StoreFixture {
     package var changes: Int { Int(store.counts.lastSequence.rawValue) - 1 }
 
     /// The store as what it is, for what only it has.
-    package var sqlite: SQLiteStore? { store as? SQLiteStore }
-    package var postgres: PostgresStore? { store as? PostgresStore }
+    package var sqlite: SQLiteStore? { opened as? SQLiteStore }
+    package var postgres: PostgresStore? { opened as? PostgresStore }
+    private var opened: any Store { (store as? CountingStore)?.base ?? store }
 
     /// Has the store keep when people were last seen.
     package func fold() {
@@ -127,22 +140,15 @@ package final class StoreFixture {
         fold()
         if let sqlite {
             sqlite.close()
-            if moves {
-                try move()
-            } else {
-                store = try SQLiteStore(file)
-            }
+            takeStore(try moves ? moved() : SQLiteStore(file))
         } else if let postgres, let schema {
             postgres.close()
-            store = try StoreFixture.openPostgres(schema)
-        } else {
-            return
+            takeStore(try StoreFixture.openPostgres(schema))
         }
-        writer = makeWriter()
     }
 
     /// Moves a store in a file to PostgreSQL, cut short twice.
-    private func move() throws {
+    private func moved() throws -> PostgresStore {
         var settings = try PostgresCluster.shared.get().newSchema()
         settings.partitionRows = 20
         for rows in [20, 200, Int.max] {
@@ -156,7 +162,7 @@ package final class StoreFixture {
             }
         }
         (schema, kind) = (settings, .postgres)
-        store = try StoreFixture.openPostgres(settings)
+        return try StoreFixture.openPostgres(settings)
     }
 
     // MARK: - Calls
@@ -279,14 +285,14 @@ package final class StoreFixture {
 extension StoreFixture {
     /// Has the next commit fail.
     package func failNextCommit(_ fault: CommitFault) {
-        (store as? FailingStore)?.failNextCommit(fault)
+        (opened as? FailingStore)?.failNextCommit(fault)
         sqlite?.failNextCommit(fault == .before ? .before : .after)
         postgres?.failNextCommit(fault == .before ? .before : .after)
     }
 
     /// Takes the last back, where no commit has come since.
     package func cancelCommitFault() {
-        (store as? FailingStore)?.cancelCommitFault()
+        (opened as? FailingStore)?.cancelCommitFault()
         sqlite?.failNextCommit(nil)
         postgres?.failNextCommit(nil)
     }

@@ -165,7 +165,7 @@ package final class HTTPClient {
         try open.send(Array((head + "\r\n").utf8) + (body ?? []))
         let answer = try open.readAnswer(toHead: method == "HEAD")
         if answer["Connection"] != "close" { wire = open }
-        description?.check(method, path, answer)
+        description?.check(method, path, body, answer)
         return answer
     }
 

@@ -90,7 +90,7 @@ package struct RemovedRows: Equatable, Sendable {
     }
 
     /// The documents to put in addition to the changes of a call: the rows that it supersedes, and the people that it erases.
-    static func changes<V: DecisionFacts>(after changes: [Change], _ view: V) -> [Change] {
+    package static func changes<V: DecisionFacts>(after changes: [Change], _ view: V) -> [Change] {
         var ranges: [Int64: RemovedRows] = [:]
         var erased: [PersonID] = []
         for change in changes {

@@ -38,6 +38,8 @@ extension SetProperties {
         return try decide(for: holder, view.group(of: holder), stamp, [], view)
     }
 
+    /// Writes the properties that change for the group of a person. Throws `tooManyProperties` if the group would have more than the
+    /// limit.
     private func decide<V: DecisionFacts>(
         for person: PersonID, _ group: Group, _ stamp: Stamp, _ made: [Change], _ view: V
     ) throws(Refusal) -> Decision<PropertiesSet> {

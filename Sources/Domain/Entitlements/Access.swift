@@ -227,3 +227,10 @@ extension AccessPrincipals {
         return purchases
     }
 }
+
+extension AccessSession {
+    /// The signed-in user of the session. A session that does not name its principals counts as signed in.
+    package var userSignedIn: Identity? {
+        if case .exact(_, nil) = form { nil } else { user }
+    }
+}

@@ -46,6 +46,7 @@ package struct IdentifyUser: KeptAct {
         return Decision(answer, restsOnSightings: now.restsOnSightings || then.restsOnSightings)
     }
 
+    /// Decides by the strategy of the project, or by a tried strategy.
     private func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V, trying tried: Strategy?
     ) throws(Refusal) -> Decision<UserIdentified> {

@@ -65,13 +65,6 @@ extension Strategy {
     }
 }
 
-extension AccessSession {
-    /// The signed-in user of the session. A session that does not name its principals counts as signed in.
-    package var userSignedIn: Identity? {
-        if case .exact(_, nil) = form { nil } else { user }
-    }
-}
-
 extension DecisionFacts {
     /// One holder of an identity, the same holder at each call.
     fileprivate func firstHolder(of identity: Identity) -> PersonID? {

@@ -1,0 +1,106 @@
+import Domain
+import Engine
+import HTTPMessage
+import HTTPServer
+import Outbound
+
+// Calls that take several steps, because they read facts or ask other servers before they decide.
+
+extension Gateway {
+    /// The state of a request that takes several steps.
+    private struct CallInProgress: Sendable {
+        let id: RequestID
+        let project: ProjectID
+        let key: KeyID?
+        let proof: IdentityProof?
+        let idempotencyKey: ReplayKey?
+        let body: Hash128
+        let kind: CallKind
+        let usage: UsageNote
+
+        /// The call for the engine.
+        func call(_ key: ReplayKey? = nil) -> Call {
+            var call = Call(project: project, key: self.key, replayKey: key)
+            call.proof = proof
+            call.requestID = id.text
+            if let key { call.replay = ReplayClaim(key: key, body: body) }
+            return call
+        }
+    }
+
+    /// Begins a call with the first step that its dialect has read.
+    func begin(
+        _ admitted: Admitted<Step>, _ request: borrowing Request, _ exchange: Exchange, _ context: LoopContext,
+        _ kind: CallKind
+    ) throws(Rejection) -> Handling {
+        let caller = admitted.caller
+        let progress = CallInProgress(
+            id: request.id, project: caller.project, key: caller.key?.id, proof: caller.proof,
+            idempotencyKey: try idempotencyKey(of: request, caller, context.tools, kind),
+            body: Gateway.hash(request, context.tools.hash), kind: kind, usage: admitted.usage)
+        return run(step: admitted.content, progress, exchange)
+    }
+
+    /// Runs a call's next step, on the loop's thread.
+    private func run(step: Step, _ progress: CallInProgress, _ exchange: Exchange) -> Handling {
+        switch step {
+        case .answer(let response): return .answer(progress.usage.added(to: response))
+        case .call(let prepared):
+            let call = progress.call(progress.idempotencyKey ?? prepared.replayKey)
+            queue(call, prepared, progress.id, progress.kind, contexts[exchange.loopIndex]) { response in
+                exchange.answer(progress.usage.added(to: response))
+            }
+            return .later
+        case .decide(let act, let then):
+            contexts[exchange.loopIndex].jobs.append(
+                Job(call: progress.call(), act: act) { [self] answer in
+                    switch answer {
+                    case .success(let reply): go(on: then(.success(reply), tools(of: exchange)), progress, exchange)
+                    case .failure(.refused(let refusal)):
+                        go(on: then(.failure(refusal), tools(of: exchange)), progress, exchange)
+                    case .failure(let failure):
+                        exchange.answer(Gateway.response(to: failure, progress.id, progress.kind))
+                    }
+                })
+            return .later
+        case .read(let look): return read(look, in: .first, progress, exchange)
+        case .readOn(let look): return read(look, in: .later, progress, exchange)
+        case .ask(let call, let then):
+            guard let outbound else {
+                preconditionFailure("A surface asks other servers, and nobody is there to do it.")
+            }
+            outbound.submit(call) { [self] result in
+                exchange.post { [self] in go(on: then(result, tools(of: exchange)), progress, exchange) }
+            }
+            return .later
+        }
+    }
+
+    /// Continues a call after a read.
+    private func read(
+        _ look: @escaping @Sendable (any Snapshot) throws(StoreFault) -> Step, in lane: Readers.Lane,
+        _ progress: CallInProgress, _ exchange: Exchange
+    ) -> Handling {
+        let limit = limit(for: exchange)
+        let work: @Sendable () -> Void = { [self] in
+            let next: Step
+            do throws(StoreFault) {
+                next = try store.read(until: limit()) { snapshot throws(StoreFault) in
+                    try look(try RoutedSnapshot.over(snapshot))
+                }
+            } catch {
+                next = .answer(progress.kind.unavailable(progress.id))
+            }
+            exchange.post { [self] in go(on: next, progress, exchange) }
+        }
+        return readers.submit(work, in: lane)
+            ? .later : .answer(progress.kind.dialect.refuse(.http(.overloaded), progress.id))
+    }
+
+    /// Runs the next step of a call that has waited for an earlier step.
+    private func go(on step: Step, _ progress: CallInProgress, _ exchange: Exchange) {
+        if case .answer(let response) = run(step: step, progress, exchange) { exchange.answer(response) }
+    }
+
+    private func tools(of exchange: Exchange) -> LoopTools { contexts[exchange.loopIndex].tools }
+}
