@@ -203,6 +203,15 @@ static const unsigned char file_decisions_0045_first_minutes_md[] = {
 static const unsigned char file_decisions_0049_one_login_md[] = {
 #embed "../../docs/decisions/0049-one-login.md"
 };
+static const unsigned char file_decisions_0050_rooms_are_checked_folders_md[] = {
+#embed "../../docs/decisions/0050-rooms-are-checked-folders.md"
+};
+static const unsigned char file_decisions_0051_one_pipeline_for_routes_md[] = {
+#embed "../../docs/decisions/0051-one-pipeline-for-routes.md"
+};
+static const unsigned char file_decisions_0052_steps_are_counted_md[] = {
+#embed "../../docs/decisions/0052-steps-are-counted.md"
+};
 static const unsigned char file_decisions_README_md[] = {
 #embed "../../docs/decisions/README.md"
 };
@@ -283,6 +292,9 @@ static const onym_docs_file files[] = {
     FILE_OF("decisions/0044-rows-of-a-split.md", file_decisions_0044_rows_of_a_split_md),
     FILE_OF("decisions/0045-first-minutes.md", file_decisions_0045_first_minutes_md),
     FILE_OF("decisions/0049-one-login.md", file_decisions_0049_one_login_md),
+    FILE_OF("decisions/0050-rooms-are-checked-folders.md", file_decisions_0050_rooms_are_checked_folders_md),
+    FILE_OF("decisions/0051-one-pipeline-for-routes.md", file_decisions_0051_one_pipeline_for_routes_md),
+    FILE_OF("decisions/0052-steps-are-counted.md", file_decisions_0052_steps_are_counted_md),
     FILE_OF("decisions/README.md", file_decisions_README_md),
     FILE_OF("style.css", file_style_css),
     FILE_OF("search.js", file_search_js),
