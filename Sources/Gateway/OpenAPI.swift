@@ -1,9 +1,31 @@
 import HTTPMessage
 import JSON
+import Threads
+
+/// The description of the API. The server writes it when somebody asks for it first, and keeps it: most servers are never asked.
+package final class OpenAPIDocument: Sendable {
+    private let surfaces: [WireDialect]
+    private let version: String
+    private let written = Monitor<[UInt8]?>(nil)
+
+    package init(_ surfaces: [WireDialect], version: String) {
+        self.surfaces = surfaces
+        self.version = version
+    }
+
+    /// The description as JSON.
+    package var bytes: [UInt8] {
+        written.withLock { written in
+            let bytes = written ?? OpenAPI.document(surfaces, version: version)
+            written = bytes
+            return bytes
+        }
+    }
+}
 
 /// Writes the description of the API (OpenAPI 3.1) from the tables of routes.
-package enum OpenAPI {
-    package static func document(_ surfaces: [WireDialect], version: String) -> [UInt8] {
+enum OpenAPI {
+    static func document(_ surfaces: [WireDialect], version: String) -> [UInt8] {
         let examples = OpenAPIExamples.embedded
         var json = JSONWriter(reserving: 16_384)
         json.object { json in

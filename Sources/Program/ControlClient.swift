@@ -125,7 +125,7 @@ struct ControlClient {
         let rehearsals = DryRuns(store: store, log: nil, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(
-            store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [],
+            store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: nil,
             clock: SystemClock.now)
         let server: ControlServer
         do throws(SystemFault) {

@@ -171,7 +171,7 @@ package final class RunningServer: Sendable {
         rehearsals = DryRuns(store: store, log: engine.log, clock: configuration.clock)
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
-            openAPI: OpenAPI.document(surfaces, version: Program.version), clock: configuration.clock)
+            openAPI: OpenAPIDocument(surfaces, version: Program.version), clock: configuration.clock)
 
         clockWatch = ClockWatch(
             clock: configuration.clock, monotonic: MonotonicClock.nanoseconds, logger: configuration.logger)
@@ -351,7 +351,8 @@ final class Inspection: Sendable {
         let rehearsals: DryRuns
         /// The metrics; nil if nothing counts.
         let metrics: RequestMetrics?
-        let openAPI: [UInt8]
+        /// The description of the API; nil for a command line that uses the store itself.
+        let openAPI: OpenAPIDocument?
         let clock: @Sendable () -> Instant
     }
 
@@ -449,7 +450,7 @@ final class Inspection: Sendable {
     func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
 
     func begin(
-        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: [UInt8],
+        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: OpenAPIDocument?,
         clock: @escaping @Sendable () -> Instant
     ) {
         parts.withLock {
@@ -527,7 +528,7 @@ final class Inspection: Sendable {
         text.gauge("onym_purchase_oldest_due_seconds", help: "The longest time by which a check is late.", waited)
     }
 
-    var openAPI: [UInt8] { parts.withLock { $0?.openAPI ?? [] } }
+    var openAPI: [UInt8] { parts.withLock { $0?.openAPI }?.bytes ?? [] }
 }
 
 /// The engine and the files of a store.

@@ -103,8 +103,8 @@ struct WorkBound: Sendable {
         ObjectIdentifier(UndoCall.self): WorkBound(listed: 12, held: 2),
         ObjectIdentifier(UndoImport.self): WorkBound(listed: 12),
         // An erasure looks for each kind of document of each member, and ends each link.
-        ObjectIdentifier(ErasePerson.self): WorkBound(listed: 240),
-        ObjectIdentifier(DeleteUser.self): WorkBound(listed: 240),
+        ObjectIdentifier(ErasePerson.self): WorkBound(fixed: 300, listed: 240),
+        ObjectIdentifier(DeleteUser.self): WorkBound(fixed: 300, listed: 240),
         // Each member may have a part of the response.
         ObjectIdentifier(ReviewResponse.self): WorkBound(listed: 3),
         // The rules ask whether the found person holds a login identity, or is at a limit.
@@ -223,7 +223,12 @@ private final class CountingGroup: GroupSource {
 
     private func list() {
         counter.steps += group.count
-        if group.keepsFolds { counter.listed += group.count } else { counter.listsSmall = true }
+        // A group of two small groups makes its folds from their members once.
+        if group.count >= 2 * Group.membersWithFolds {
+            counter.listed += group.count
+        } else {
+            counter.listsSmall = true
+        }
     }
 
     func members(ofGroupWith person: PersonID) -> [PersonID] {
