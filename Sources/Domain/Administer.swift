@@ -351,7 +351,10 @@ extension AccessKey.Kind {
     package var needsApp: Bool {
         switch self {
         case .admin, .operator, .claimAgent, .console: false
-        default: true
+        case .idsync, .idsyncWeb, .claimClient, .claimImport, .entitlementsProject, .entitlementsSecret, .linking,
+            .onymClient,
+            .onymServer:
+            true
         }
     }
 }

@@ -67,7 +67,11 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         case .accessUserID, .accessIdentity, .sandboxUserID, .sandboxIdentity: .entitlements
         case .linkingExternalID, .linkingInstallID, .linkingUserID: .linking
         case .importedID: .native
-        default: .idsync
+        case .other, .customerID, .facebook, .twitter, .google, .microsoft, .yahoo, .email, .facebookCustomAudienceID,
+            .other2, .other3, .other4, .other5, .other6, .other7, .other8, .other9, .other10, .mobileNumber,
+            .phoneNumber2, .phoneNumber3, .iosIDFA, .iosIDFV, .pushToken, .deviceApplicationStamp, .androidAAID,
+            .androidUUID, .ampID, .rokuAID, .rokuPublisherID, .fireAID, .microsoftAID, .microsoftPublisherID:
+            .idsync
         }
     }
 

@@ -83,7 +83,8 @@ package final class PastSnapshot: Snapshot {
                     life.identities.removeAll { $0.type == type && $0.value == value }
                 case .merged(let merge) where merge.from == person || merge.into == person: life.merges.append(merge)
                 case .mergeUndone(let merge): life.merges.removeAll { $0.id == merge.id }
-                default: break
+                case .personMade, .unlinked, .linked, .merged, .personErased, .rowsAdded, .documentPut:
+                    break
                 }
             }
         }

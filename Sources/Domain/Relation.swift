@@ -292,7 +292,9 @@ extension Relation.Separation {
                     where other.end.isIdentity(type, value) && one.people.contains(person):
                         mover = mover ?? call.kind
                         undone.append(Evidence(call: call, rule: call.kind.name))
-                    default: break
+                    case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded,
+                        .documentPut:
+                        break
                     }
                 }
             }
@@ -344,7 +346,9 @@ extension Relation {
                         guard let until = ends.removeValue(forKey: .identity(type, value)) else { continue }
                         spans[.identity(type, value), default: []].append(
                             Separation.Span(person: person, since: call.at, until: until))
-                    default: break
+                    case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded,
+                        .documentPut:
+                        break
                     }
                 }
             }

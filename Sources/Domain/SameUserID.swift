@@ -47,7 +47,9 @@ package struct SameUserID: Sendable {
             switch change {
             case .personMade(let person, _): next = max(next, person.next)
             case .merged(let merge): next = max(next, PersonID(rawValue: merge.id.rawValue).next)
-            default: break
+            case .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
         var merged: [Change] = []

@@ -35,7 +35,9 @@ struct MemorySnapshot: Snapshot {
                             requestID: entry.requestID))
                 case .unlinked(person, let type, let key):
                     held.removeAll { $0.type == type && self.key(of: $0, entry.project) == key }
-                default: break
+                case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone,
+                    .personErased, .projectMade, .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                    break
                 }
             }
         }
@@ -200,7 +202,9 @@ struct MemorySnapshot: Snapshot {
                         EndedLink(
                             place: EndedLink.Place(call: call, link: Int64(link)), person: person, type: type,
                             value: links[link].identity.value))
-                default: break
+                case .personMade, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone, .personErased,
+                    .projectMade, .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                    break
                 }
             }
         }

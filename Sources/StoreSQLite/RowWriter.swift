@@ -24,7 +24,9 @@ struct LastNumbers: Equatable, Sendable {
                 case .linked: link += 1
                 case .rowAdded: row += 1
                 case .documentPut: document += 1
-                default: break
+                case .personMade, .unlinked, .rowSuperseded, .merged, .mergeUndone, .personErased, .projectMade,
+                    .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                    break
                 }
             }
         }

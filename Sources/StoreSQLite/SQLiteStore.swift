@@ -371,7 +371,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     number += 1
                     count(1, person, row.kind, last: RowNumber(rawValue: number))
                 case .rowSuperseded(let person, let kind, _): count(-1, person, kind, last: nil)
-                default: break
+                case .personMade, .linked, .unlinked, .documentPut, .merged, .mergeUndone, .personErased, .projectMade,
+                    .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                    break
                 }
             }
         }

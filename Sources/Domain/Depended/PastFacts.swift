@@ -482,7 +482,9 @@ final class PastFacts {
             switch change {
             case .personMade: 0
             case .unlinked: 1
-            default: 2
+            case .linked, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                2
             }
         }
         changes.sort { rank($0) < rank($1) }

@@ -32,7 +32,8 @@ struct ActivationDryRun {
             case .mergeUndone(let merge):
                 part(merge.from, merges, call.at)
                 part(merge.into, merges, call.at)
-            default: break
+            case .personMade, .unlinked, .linked, .merged, .rowsAdded, .documentPut:
+                break
             }
         }
         guard case .reply(let kept) = call.answer, let answer = kept.as(LinkingReply.self) else { return }

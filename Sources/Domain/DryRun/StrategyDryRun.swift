@@ -298,7 +298,8 @@ package final class StrategyDryRun {
             switch fact {
             case .unlinked(person, let type, let value): if let named = identity(type, value) { old.append(named) }
             case .linked(person, let type, let value): if let named = identity(type, value) { new.append(named) }
-            default: break
+            case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut:
+                break
             }
         }
         for input in call.inputs {
@@ -333,7 +334,8 @@ package final class StrategyDryRun {
                 guard let identity = identity(type, value) else { continue }
                 if call.kind == .releaseDevice { return ReleaseDevice(identity, reason: nil) }
                 return DetachIdentity(identity, from: whoever(person), reason: nil)
-            default: break
+            case .personMade, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut:
+                break
             }
         }
         return nil
@@ -648,7 +650,9 @@ package final class StrategyDryRun {
                 madeBy[person] = call
             case .merged(let merge): lastPerson = max(lastPerson, PersonID(rawValue: merge.id.rawValue))
             case .documentPut(_, _, let body): documents.append(body)
-            default: break
+            case .linked, .unlinked, .rowAdded, .rowSuperseded, .mergeUndone, .personErased, .projectMade, .appMade,
+                .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
     }

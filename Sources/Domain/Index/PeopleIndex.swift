@@ -321,7 +321,9 @@ package final class PeopleIndex: @unchecked Sendable {
         case .documentPut(let key, _, _):
             lastDocument += 1
             documents.set(key, number: lastDocument)
-        default: break
+        case .linked, .unlinked, .merged, .mergeUndone, .projectMade, .appMade, .appRevoked, .keyMade, .keyRevoked,
+            .renamed, .strategySet:
+            break
         }
     }
 

@@ -52,7 +52,9 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
         for change in entry.changes {
             switch change {
             case .rowAdded(let person, _), .rowSuperseded(let person, _, _): _ = view.person(person)
-            default: break
+            case .personMade, .linked, .unlinked, .documentPut, .merged, .mergeUndone, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
         guard missing.asks.isEmpty else { return }

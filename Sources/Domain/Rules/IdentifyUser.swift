@@ -69,7 +69,9 @@ package struct IdentifyUser: KeptAct {
             case .personMade(let person, _): answer.isNew = answer.isNew || person == answer.person
             case .linked(_, let identity): answer.linked.append(identity.type)
             case .merged(let merge): answer.merged.append(merge)
-            default: break
+            case .unlinked, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
         answer.keptApart = procedure.explanation.keptApart.map(\.rule)

@@ -117,7 +117,9 @@ extension IdentityProof {
             switch change {
             case .linked(let person, _), .unlinked(let person, _, _): people.append(person)
             case .merged(let merge): people += [merge.from, merge.into]
-            default: break
+            case .personMade, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
         return refusal(for: people, in: project, view)

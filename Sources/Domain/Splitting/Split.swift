@@ -542,7 +542,8 @@ package struct MadeSplit: Sendable {
                 let holder = if case .linked = fact { split.into } else { split.person }
                 guard !value.isEmpty, snapshot.person(holder, in: project) != nil else { continue }
                 values[IdentityKey(type, value.utf8.span, in: project, hash: snapshot.hash)] = value
-            default: continue
+            case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut:
+                continue
             }
         }
         identities = split.parts.map { ($0.type, values[$0.key] ?? "") }

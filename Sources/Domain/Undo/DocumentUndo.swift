@@ -50,7 +50,16 @@ extension DocumentKind {
         case .catalog, .claimProjectSettings, .claimAppSettings, .clientConfig, .linkingSettings, .storeOptions,
             .questionnaires, .questionnaire, .definition, .definitionList, .linkCode, .callUndone:
             .whole
-        default: .stays
+        case .aliasesOfPerson, .appUser, .tombstone, .groupFolds, .groupAttributes, .groupProperties,
+            .groupAccessProperties, .groupResponses, .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .response,
+            .feedback, .issueTitle, .issue, .errorSession, .definitions, .attachment, .attachmentUse,
+            .attachmentUseOfProject, .content, .awaitedEvent, .attachmentsOfEvent, .comments, .appFacts, .issueState,
+            .comment, .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors, .runList,
+            .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows, .attachmentList, .storeAccount, .checkList,
+            .checkHour, .checkStart, .keyUse, .webhooks, .deliveries, .consoleBook, .linkTimes, .groupTraits,
+            .signingKeys, .importProgress, .importList, .importedPerson, .split, .lastSplit, .restoredLinks, .rowRoutes,
+            .splitLanes:
+            .stays
         }
     }
 }

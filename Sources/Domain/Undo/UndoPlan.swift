@@ -134,7 +134,8 @@ package struct Undoable: Sendable {
         try look(for: person, snapshot) { fact in
             switch fact {
             case .linked(person, type, value), .unlinked(person, type, value): true
-            default: false
+            case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut:
+                false
             }
         }
     }
