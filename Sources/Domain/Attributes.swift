@@ -15,7 +15,7 @@ package struct ChangedNames: Equatable, Sendable {
 /// removal stays known.
 package struct Attributes: Equatable, Sendable {
     /// The last write of one name.
-    package struct Entry: Equatable, Sendable {
+    package struct Entry: Hashable, Sendable {
         /// Nil if the value was removed. JSON's null is a value: a tag.
         package let value: [UInt8]?
         /// The last moment at which a client wrote the value.

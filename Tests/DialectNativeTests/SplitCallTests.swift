@@ -164,6 +164,65 @@ struct SplitCallTests {
         #expect(try client.get("/onym/v1/people/\(ada)/lanes").list("lanes").count == 2)
     }
 
+    /// The plan of a side of a split.
+    private static func plan(_ side: [String: Any]) -> String? {
+        let properties = (side["properties"] as? [String: [String: [String: Any]]])?["idsync"]
+        return properties?["plan"]?["value"] as? String
+    }
+
+    @Test("each side has its own properties, also after other splits and undos", arguments: StoreKind.allCases)
+    func propertiesAgain(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        try upload(client, ada, "b1", from: "TABLET", #"{"plan":"free"}"#)
+        try upload(client, ada, "a1", from: "PHONE", #"{"plan":"pro"}"#)
+        try upload(client, ada, "b2", from: "TABLET", #"{"plan":"trial"}"#)
+        let (tablet, phone) = (
+            #"{"lanes":[{"type":"ios_idfv","value":"TABLET"}]}"#, #"{"lanes":[{"type":"ios_idfv","value":"PHONE"}]}"#
+        )
+        func split(_ body: String, _ query: String = "", of person: String? = nil) throws -> NativeClient.Answer {
+            let answer = try client.post("/onym/v1/people/\(person ?? ada)/split\(query)", body)
+            #expect(answer.status == 200, "\(answer)")
+            return answer
+        }
+        let depended = try split(tablet, "?dry_run=true").number("depended_count")
+        for _ in 0..<2 {
+            let made = try split(tablet)
+            #expect(made.list("then").map(SplitCallTests.plan) == ["pro", "trial"], "\(made)")
+            let id = try #require(made.text("id"))
+            #expect(try client.post("/onym/v1/splits/\(id)/undo").status == 200)
+            #expect(try split(phone, "?dry_run=true").list("then").map(SplitCallTests.plan) == ["trial", "pro"])
+            let again = try split(tablet, "?dry_run=true").number("depended_count")
+            #expect(again == depended, "a split is no call that its own lanes would change")
+        }
+
+        // What the first split gave away is no property of the second.
+        let bob = try #require(try split(tablet).text("into"))
+        let rest = try split(phone, "?dry_run=true")
+        #expect(rest.list("then").map(SplitCallTests.plan) == [nil, "pro"], "\(rest)")
+        // The other person has the properties by the calls that wrote them.
+        let back = try split(tablet, "?dry_run=true", of: bob)
+        #expect(back.list("then").map(SplitCallTests.plan) == [nil, "trial"], "\(back)")
+    }
+
+    @Test("a call that was taken back wrote nothing", arguments: StoreKind.allCases)
+    func propertiesTakenBack(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        try upload(client, ada, "b1", from: "TABLET", #"{"plan":"free"}"#)
+        try upload(client, ada, "a1", from: "PHONE", #"{"plan":"pro"}"#)
+        try upload(client, ada, "b2", from: "TABLET", #"{"plan":"trial"}"#)
+        let last = try #require(try client.get("/onym/v1/stats").number("last_seq"))
+        let body = #"{"lanes":[{"type":"ios_idfv","value":"TABLET"}]}"#
+        func plans() throws -> [String?] {
+            try client.post("/onym/v1/people/\(ada)/split?dry_run=true", body).list("then").map(SplitCallTests.plan)
+        }
+        #expect(try plans() == ["pro", "trial"])
+        #expect(try client.post("/onym/v1/calls/\(last)/undo").status == 200)
+        #expect(try plans() == ["pro", "free"])
+        let undo = try #require(try client.get("/onym/v1/stats").number("last_seq"))
+        #expect(try client.post("/onym/v1/calls/\(undo)/undo").status == 200)
+        #expect(try plans() == ["pro", "trial"])
+    }
+
     @Test("a login that should have made somebody new", arguments: StoreKind.allCases)
     func atCall(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
@@ -204,8 +263,12 @@ struct SplitCallTests {
         let (gone, kept) = erasesFirst ? (ada, bob) : (bob, ada)
         let before = try names(client, kept)
         #expect(before.count == (erasesFirst ? 12 : 1))
+        let dry = try client.call("DELETE", "/onym/v1/people/\(gone)?dry_run=true")
         let erased = try client.call("DELETE", "/onym/v1/people/\(gone)")
         #expect(erased.status == 200, "\(erased)")
+        let taken = erasesFirst ? 1 : 12
+        #expect(erased["rows"] as? [String: Int] == ["event": taken, "context": taken], "\(erased)")
+        #expect(dry["rows"] as? [String: Int] == erased["rows"] as? [String: Int])
         #expect(try Set(names(client, kept)) == Set(before) && names(client, kept).count == before.count)
         #expect(try client.get("/onym/v1/people/\(gone)").status == 404)
         #expect(try client.call("DELETE", "/onym/v1/people/\(kept)").status == 200)

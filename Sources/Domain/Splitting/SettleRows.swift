@@ -1,12 +1,12 @@
 /// A note of the server before an erasure: rows that a split gave to another person become rows of this person in the store, and
-/// their first copies lose their content. So the erasure of one person of a split leaves what is the other's, and takes all of its
-/// own (docs/decisions/0038).
+/// their first copies lose their content. So the erasure of one person of a split leaves what is the other's, and takes and
+/// counts all of its own (docs/decisions/0044).
 package struct SettleRows: Act {
     /// A row as the store keeps it.
     package struct Item: Sendable {
         package let row: StoredRow
-        /// The person that owns the row; nil if the erasure takes the row.
-        package let owner: PersonID?
+        /// The person that owns the row.
+        package let owner: PersonID
     }
 
     package let items: [Item]
@@ -27,7 +27,7 @@ extension SettleRows {
     package static var kinds: [ActKind] { [.settleRows] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects {
-        Subjects(people: Set(items.map(\.row.person) + items.compactMap(\.owner)).union(stored.keys).sorted())
+        Subjects(people: Set(items.map(\.row.person) + items.map(\.owner)).union(stored.keys).sorted())
     }
     package var byteCount: Int { items.reduce(256) { $0 + 64 + $1.row.row.body.count } }
 
@@ -43,9 +43,7 @@ extension SettleRows {
         for item in items {
             guard view.person(item.row.person, in: project) != nil else { throw .changedMeanwhile }
             changes.append(.rowSuperseded(item.row.person, item.row.row.kind, item.row.number))
-            if let owner = item.owner, view.person(owner, in: project) != nil {
-                changes.append(.rowAdded(owner, item.row.row))
-            }
+            if view.person(item.owner, in: project) != nil { changes.append(.rowAdded(item.owner, item.row.row)) }
         }
         if !ends.isEmpty {
             var routes = RowRoutes(view)
@@ -61,8 +59,7 @@ extension SettleRows {
 package struct UnsettledRows: Sendable {
     private struct Row {
         let number: RowNumber
-        /// The person that owns the row; nil if the erasure takes the row.
-        let owner: PersonID?
+        let owner: PersonID
     }
 
     private let project: ProjectID
@@ -90,7 +87,7 @@ package struct UnsettledRows: Sendable {
                             continue
                         }
                         if erased.contains(owner), erased.contains(source) { continue }
-                        rows.append(Row(number: row.number, owner: erased.contains(owner) ? nil : owner))
+                        rows.append(Row(number: row.number, owner: owner))
                     }
                     from = page.last?.previous
                 } while from != nil
@@ -105,11 +102,11 @@ package struct UnsettledRows: Sendable {
         let page = rows.prefix(SettleRows.rowsAtMost)
         rows = rows.dropFirst(SettleRows.rowsAtMost)
         let owners = Dictionary(uniqueKeysWithValues: page.map { ($0.number, $0.owner) })
-        let items = try base.rows(page.map(\.number)).sorted { $0.number < $1.number }.map { row in
-            SettleRows.Item(row: row, owner: owners[row.number] ?? nil)
+        let items = try base.rows(page.map(\.number)).sorted { $0.number < $1.number }.compactMap { row in
+            owners[row.number].map { SettleRows.Item(row: row, owner: $0) }
         }
         var stored: [PersonID: [RowKind: Int]] = [:]
-        for person in Set(items.flatMap { [$0.row.person] + ($0.owner.map { [$0] } ?? []) }) {
+        for person in Set(items.flatMap { [$0.row.person, $0.owner] }) {
             let counts = base.person(person, in: project)?.counts ?? [:]
             stored[person] = counts.filter { $0.key.isSplittable }
         }

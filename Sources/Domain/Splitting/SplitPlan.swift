@@ -176,7 +176,9 @@ package struct SplitPlan: Sendable {
                     }
                     if rows.isEmpty, source != person { continue }
                     let lanes = Judge.lanes(of: call, for: source)
-                    let isTaken = judge.takes(call, lanes)
+                    // A split names lanes too, but it wrote nothing of its own.
+                    let isSplit = call.kind == .split || call.kind == .undoSplit
+                    let isTaken = !isSplit && judge.takes(call, lanes)
                     if lanes.isEmpty, !selector.lanes.isEmpty, judge.isInSpan(call) {
                         unknown += rows.values.reduce(0, +)
                     }
@@ -248,27 +250,97 @@ package struct SplitPlan: Sendable {
     ) throws(StoreFault) -> [SplitPerson.Properties] {
         let taken = Set(visits.filter(\.isTaken).map(\.call.sequence))
         if taken.isEmpty { return [] }
+        let calls = Dictionary(uniqueKeysWithValues: visits.map { ($0.call.sequence, $0.call) })
+        let sources = (snapshot as? RoutedSnapshot)?.sources(of: person) ?? [person]
         var found: [SplitPerson.Properties] = []
         for kind in SplitPlan.properties {
             let key = DocumentKey(kind, of: person)
             guard let current = try snapshot.document(key) else { continue }
-            var (kept, given, last) = (Attributes(), Attributes(), Attributes())
-            for version in try snapshot.versions(of: key, since: .zero).reversed() {
-                let now = try snapshot.content(of: version).flatMap(Attributes.init(packed:)) ?? Attributes()
-                for name in Set(now.entries.keys).union(last.entries.keys) where now.entries[name] != last.entries[name]
-                {
-                    if taken.contains(version.madeBy) {
-                        given.replace(name, with: now.entries[name])
-                    } else {
-                        kept.replace(name, with: now.entries[name])
-                    }
-                }
-                last = now
+            var writes = PropertyWrites(taken: taken)
+            // The people that gave rows to the person also gave properties. The calls that wrote these are calls of theirs.
+            for source in sources.dropFirst() {
+                try writes.read(DocumentKey(kind, of: source), calls, snapshot)
+                writes.forgetAll()
             }
+            try writes.read(key, calls, snapshot)
+            let (kept, given) = (writes.side(isTaken: false), writes.side(isTaken: true))
             if given.entries.isEmpty { continue }
             found.append(SplitPerson.Properties(kind: kind, before: current, kept: kept, given: given))
         }
         return found
+    }
+}
+
+/// The writes of each property of a document that are in force, and whether a split takes the calls that made them.
+private struct PropertyWrites {
+    private struct Write {
+        let entry: Attributes.Entry
+        let isTaken: Bool
+    }
+
+    private let taken: Set<JournalSequence>
+    private var writes: [String: [Write]] = [:]
+    /// Whether the call that wrote an entry is taken. A split and its undo bring entries that another call wrote.
+    private var seen: [String: [Attributes.Entry: Bool]] = [:]
+
+    init(taken: Set<JournalSequence>) { self.taken = taken }
+
+    /// Reads the versions of a document, the oldest first.
+    mutating func read(
+        _ key: DocumentKey, _ calls: [JournalSequence: RecordedCall], _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        var last = Attributes()
+        for version in try snapshot.versions(of: key, since: .zero).reversed() {
+            let now = try snapshot.content(of: version).flatMap(Attributes.init(packed:)) ?? Attributes()
+            let names = Set(now.entries.keys).union(last.entries.keys).filter { now.entries[$0] != last.entries[$0] }
+            last = now
+            var call = calls[version.madeBy]
+            if call == nil { call = try snapshot.call(version.madeBy) }
+            var isSplit = false
+            if let call, call.kind == .split || call.kind == .undoSplit {
+                // A split and its undo leave the writes as they were.
+                guard call.kind == .split, case .reply(let reply) = call.answer, let split = reply.as(Split.self),
+                    try snapshot.document(split.id.documentKey).flatMap(Split.init(packed:))?.isUndone == false
+                else { continue }
+                isSplit = true
+            }
+            for name in names { note(now.entries[name], of: name, by: version.madeBy, isSplit: isSplit) }
+        }
+    }
+
+    /// Notes the entry that a call left.
+    private mutating func note(
+        _ entry: Attributes.Entry?, of name: String, by call: JournalSequence, isSplit: Bool
+    ) {
+        guard let entry else {
+            // A removal leaves an entry. Without one the call was taken back.
+            writes[name] = []
+            return
+        }
+        let isTaken = seen[name]?[entry] ?? taken.contains(call)
+        seen[name, default: [:]][entry] = isTaken
+        let write = Write(entry: entry, isTaken: isTaken)
+        if isSplit {
+            // The other person of the split has all other writes.
+            writes[name] = [write]
+        } else if let place = writes[name]?.lastIndex(where: { $0.entry == entry }) {
+            // The undo of a call brings the entry before it back.
+            writes[name]?.removeSubrange((place + 1)...)
+        } else {
+            writes[name, default: []].append(write)
+        }
+    }
+
+    /// Forgets the writes, and keeps who wrote them.
+    mutating func forgetAll() { writes = [:] }
+
+    /// The last write of each property by the calls of one side.
+    func side(isTaken: Bool) -> Attributes {
+        var side = Attributes()
+        for (name, writes) in writes {
+            side.replace(name, with: writes.last { $0.isTaken == isTaken }?.entry)
+        }
+        return side
     }
 }
 
