@@ -82,12 +82,16 @@ extension ExportCommand {
         }
         let folder = try TableFolder(path, format)
         let since = arguments["since"] ?? "0"
-        let (facts, graph) = ("\(path)/lines.jsonl.gz", "\(path)/graph.jsonl.gz")
+        let (facts, graph) = ("\(path)/\(TableFolder.linesName)", "\(path)/graph.jsonl.gz")
+        // A graph that goes on belongs to the lines that are there.
+        let hasFacts = arguments.has("anew") ? false : try isKept(facts, since: since)
         let isWhole = try context.controlClient().session { session throws(CommandFault) in
+            if !hasFacts {
+                guard try ExportRun(facts, .tables, since: since, context, session).run() != nil else { return false }
+            }
             // The people and merges before a part say which people its rows belong to.
-            let isDone = try ExportRun(facts, .tables, since: since, context, session).run() != nil
-            if !isDone || since == "0" { return isDone }
-            return try ExportRun(graph, .graph, since: "0", context, session).run() != nil
+            if since == "0" { return true }
+            return try ExportRun(graph, .graph, since: "0", anew: !hasFacts, context, session).run() != nil
         }
         guard isWhole else { return 130 }
         try TableExport.run(facts: facts, graph: since == "0" ? nil : graph, into: folder)
@@ -95,6 +99,16 @@ extension ExportCommand {
         unsafe unlink(graph)
         for table in Table.allCases { context.terminal.result("\(table.rawValue): \(folder.rows(table)) rows") }
         return 0
+    }
+
+    /// Whether an interrupted export has all lines of the tables already.
+    private static func isKept(_ path: String, since: String) throws(CommandFault) -> Bool {
+        guard Files.exists(path) else { return false }
+        guard let header = try ExportReader(path).next(), let kept = header.integer("since") else { return false }
+        guard String(kept) == since else {
+            throw .failed("\(path) is an export with --since \(kept). Give the same, or --anew.")
+        }
+        return true
     }
 }
 
@@ -104,6 +118,7 @@ private final class ExportRun {
     private let path: String
     private let form: ExportPage.Form
     private let since: String
+    private let anew: Bool
     private let context: CommandContext
     private let session: ControlClient.Session
     private var descriptor: CInt = -1
@@ -113,10 +128,11 @@ private final class ExportRun {
     private var nextPath: String { path + ".part.next" }
 
     init(
-        _ path: String, _ form: ExportPage.Form, since: String, _ context: CommandContext,
+        _ path: String, _ form: ExportPage.Form, since: String, anew: Bool = false, _ context: CommandContext,
         _ session: ControlClient.Session
     ) {
         (self.path, self.form, self.since, self.context, self.session) = (path, form, since, context, session)
+        self.anew = anew || context.arguments.has("anew")
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
@@ -145,7 +161,7 @@ private final class ExportRun {
 
     /// Opens the file, and returns the cursor at which an interrupted export goes on.
     private func open() throws(CommandFault) -> String? {
-        let known = context.arguments.has("anew") ? nil : try interrupted()
+        let known = anew ? nil : try interrupted()
         descriptor = unsafe Glibc.open(partPath, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw fault(partPath) }
         var status = stat()

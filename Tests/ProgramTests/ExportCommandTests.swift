@@ -90,6 +90,76 @@ struct ExportCommandTests {
         #expect(run(["export", "--all", "--anew", "--output", path("b.jsonl")]).code == 0)
     }
 
+    /// The rows of a table in CSV, without its header.
+    private func rows(_ table: String, in folder: String) throws -> [String] {
+        try text("\(folder)/\(table)/part-00000.csv").split(whereSeparator: \.isNewline).dropFirst().map(String.init)
+    }
+
+    private func upTo(of folder: String) throws -> String {
+        String(try #require(try text("\(folder)/manifest.json").firstMatch(of: /"upto":(\d+)/)).1)
+    }
+
+    @Test("as tables that tell a person's own root after an undo, also if the other side was erased since")
+    func rootAfterErasure() throws {
+        #expect(run(["init"]).code == 0)
+        #expect(run(["import", try writePeople(1...3)]).code == 0)
+        #expect(run(["merge", "customerid:c2", "customerid:c1"]).code == 0)
+        let merged = run(["merge", "customerid:c3", "customerid:c1"])
+        let merge = String(try #require(merged.text.firstMatch(of: /m_\d+/)).0)
+        #expect(run(["export", "--tables", path("all"), "--format", "csv"]).code == 0)
+        let first = try rows("id_graph_updates", in: "all").suffix(2)
+        #expect(first.count == 2 && first.allSatisfy { $0.contains(",-1,merged,") }, "\(first)")
+
+        #expect(run(["undo", merge]).code == 0)
+        #expect(run(["erase", "customerid:c1"]).code == 0)
+        let later = run(["export", "--tables", path("later"), "--format", "csv", "--since", try upTo(of: "all")])
+        #expect(later.code == 0, "\(later)")
+        let updates = try rows("id_graph_updates", in: "later").map {
+            $0.split(separator: ",")[1...3].joined(separator: ",")
+        }
+        #expect(updates.first == "-3,-3,undone", "\(updates)")
+        let numbers = try rows("id_graph_updates", in: "later").compactMap { Int($0.split(separator: ",")[0]) }
+        #expect(numbers == numbers.sorted())
+        #expect(try rows("people", in: "later").count == 2, "the two erased people")
+        #expect(try rows("merges", in: "later").isEmpty, "no merge of an erased person")
+
+        // Erasures of earlier parts do not come again.
+        #expect(
+            run(["export", "--tables", path("last"), "--format", "csv", "--since", try upTo(of: "later")]).code == 0)
+        #expect(try rows("id_graph_updates", in: "last").isEmpty && rows("people", in: "last").isEmpty)
+    }
+
+    @Test("as tables of the moment of their lines, if the command was interrupted behind the lines")
+    func interruptedTables() throws {
+        #expect(run(["init"]).code == 0)
+        #expect(run(["import", try writePeople(1...3)]).code == 0)
+        try FileManager.default.createDirectory(atPath: path("t"), withIntermediateDirectories: false)
+        let words = ["export", "--tables", path("t"), "--format", "csv", "--since", "1"]
+        let lines = run(["export", "--all", "--since", "1"]).text
+        let upTo = try #require(lines.firstMatch(of: /"upto":(\d+)/)).1
+        #expect(run(["export", "--all", "--since", "1", "--output", path("t/lines.jsonl.gz")]).code == 0)
+        #expect(run(["merge", "customerid:c3", "customerid:c1"]).code == 0)
+        let other = run(words.dropLast() + ["2"])
+        #expect(other.code == 1 && other.text.contains("--since 1"), "\(other)")
+        let done = run(words)
+        #expect(done.code == 0, "\(done)")
+        #expect(try self.upTo(of: "t") == String(upTo))
+        let updates = try rows("id_graph_updates", in: "t")
+        #expect(updates.count == 3 && updates.allSatisfy { $0.contains(",created,") }, "\(updates)")
+        #expect(!FileManager.default.fileExists(atPath: path("t/lines.jsonl.gz")))
+    }
+
+    @Test("as tables in no folder that has other files under their names")
+    func foreignFolder() throws {
+        #expect(run(["init"]).code == 0)
+        try FileManager.default.createDirectory(atPath: path("home/people"), withIntermediateDirectories: true)
+        try "mine".write(toFile: path("home/people/list.txt"), atomically: true, encoding: .utf8)
+        let refused = run(["export", "--tables", path("home")])
+        #expect(refused.code == 1 && refused.text.contains("home/people is there already"), "\(refused)")
+        #expect(try text("home/people/list.txt") == "mine")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: path("home")) == ["people"])
+    }
+
     @Test("and says what is wrong with its flags")
     func flags() throws {
         #expect(run(["init"]).code == 0)

@@ -271,7 +271,7 @@ final class PastFacts {
     private(set) var identities: Set<IdentityKey> = []
     /// The calls ahead that changed the people, with the people. The heap has each call once.
     private var ahead: [Int64: Set<PersonID>] = [:]
-    private var heap = CallHeap()
+    private var heap = Heap<Int64>()
     private var cursors: [PersonID: Int] = [:]
     /// The people with rows ahead, and how many rows of each kind are behind.
     private var rowCursors: [PersonID: [RowKind: Int]] = [:]
@@ -543,33 +543,5 @@ private struct PastView: OverlaidFacts {
         return
             (history.newestFirst.first { version in version.at.map { $0 <= facts.moment } ?? true } ?? history.current)
             .strategy
-    }
-}
-
-/// The numbers of calls, of which the smallest comes first.
-private struct CallHeap {
-    private var calls: [Int64] = []
-
-    var first: Int64? { calls.first }
-
-    mutating func add(_ call: Int64) {
-        calls.append(call)
-        var place = calls.count - 1
-        while place > 0, calls[(place - 1) / 2] > calls[place] {
-            calls.swapAt(place, (place - 1) / 2)
-            place = (place - 1) / 2
-        }
-    }
-
-    mutating func removeFirst() {
-        calls.swapAt(0, calls.count - 1)
-        calls.removeLast()
-        var place = 0
-        while true {
-            let children = [2 * place + 1, 2 * place + 2].filter { $0 < calls.count }
-            guard let least = children.min(by: { calls[$0] < calls[$1] }), calls[least] < calls[place] else { return }
-            calls.swapAt(place, least)
-            place = least
-        }
     }
 }

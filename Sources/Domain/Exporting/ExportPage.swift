@@ -42,7 +42,8 @@ package struct ExportPage {
         case facts
         /// The same lines, and what the tables of a warehouse need beside them.
         case tables
-        /// Only people and their merges, from which the tables of a part know the groups before it.
+        /// Only people, their merges and erasures, from which the tables of a part know the groups before it. A merge also comes
+        /// if one of its two people was erased, so that the roots of the other one are complete.
         case graph
     }
 
@@ -169,8 +170,9 @@ package struct ExportPage {
                 if let begin, begin.sequence <= call.sequence { continue }
                 add(.link(person, type, value, since: nil, until: call.at), ended: call)
             case .merged(let merge):
-                guard isThere(merge.from), isThere(merge.into) else { continue }
-                let end = try firstCall(of: merge.from, from: call.sequence) { $0 == .mergeUndone(merge) }
+                guard isShown(merge) else { continue }
+                let person = isThere(merge.from) ? merge.from : merge.into
+                let end = try firstCall(of: person, from: call.sequence) { $0 == .mergeUndone(merge) }
                 let undone = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
                 add(.merge(merge, at: call.at, undone: undone?.at), made: call, ended: undone)
             case .mergeUndone(let merge):
@@ -179,7 +181,7 @@ package struct ExportPage {
                 else { continue }
                 add(.merge(merge, at: made.at, undone: call.at), made: made, ended: call)
             case .personErased(let person):
-                if place.since.rawValue > 0 { add(.erased(person), made: call) }
+                if place.since.rawValue > 0 || form == .graph { add(.erased(person), made: call) }
             case .documentPut(let person, let kind):
                 // An export of everything has the properties with their person.
                 guard form != .graph, place.since.rawValue > 0, isThere(person) else { continue }
@@ -227,6 +229,11 @@ package struct ExportPage {
 
     /// Whether the project has the person. An erased person is in no export.
     private func isThere(_ person: PersonID) -> Bool { snapshot.person(person, in: project) != nil }
+
+    private func isShown(_ merge: Merge) -> Bool {
+        let (from, into) = (isThere(merge.from), isThere(merge.into))
+        return form == .graph ? from || into : from && into
+    }
 
     /// Whether an export has the links of a type. Installs have a kind of their own, and nobody is not an identity.
     private static func isShown(_ type: IdentityType) -> Bool { type != .linkingInstallID && type != .claimNobody }

@@ -5,12 +5,12 @@ import JSON
 
 /// Makes tables from the lines of an export (spec/moving.md, section 3).
 ///
-/// The lines are read twice: first the people and their merges, which say the root of each person, then everything.
+/// The people and their merges come first, because they say the root of each person. Then all lines are read.
 struct TableExport {
     private let folder: TableFolder
     private var groups = GroupHistory()
-    /// Ends of merges and erasures whose calls come later than the lines so far, the last call first.
-    private var pending: [Update] = []
+    /// Ends of merges whose calls come later than the lines so far.
+    private var pending = Heap<Undone>()
     /// The call whose changes are not written yet, and the people whose root it changed.
     private var changing: ExportLine.Source?
     private var causes: [PersonID: String] = [:]
@@ -18,17 +18,19 @@ struct TableExport {
     private let upTo: Int64
     private let header: ExportLine
 
-    /// A change of groups that a line tells ahead of its call.
-    private struct Update {
-        enum Change {
-            case undone(Merge)
-            case erased(PersonID)
+    /// The end of a merge. The merge's line tells it ahead of its call.
+    private struct Undone: Comparable {
+        let source: ExportLine.Source
+        let merge: Merge
+
+        /// The order of the calls, and of the merges that one call ended.
+        static func < (one: Undone, other: Undone) -> Bool {
+            (one.source.call, one.merge.id) < (other.source.call, other.merge.id)
         }
 
-        let call: Int64
-        let requestID: String?
-        let at: Int64?
-        let change: Change
+        static func == (one: Undone, other: Undone) -> Bool {
+            (one.source.call, one.merge.id) == (other.source.call, other.merge.id)
+        }
     }
 
     /// - Parameters:
@@ -41,7 +43,7 @@ struct TableExport {
         }
         var export = TableExport(folder, header, since: header.integer("since") ?? 0, upTo: upTo)
         try folder.begin()
-        try export.readGraph(facts: facts, graph: graph)
+        try export.readGraph(graph ?? facts)
         while let line = try reader.next() { try export.add(line) }
         try folder.end(
             project: header.text("project") ?? "", since: export.since, upTo: upTo, at: header.text("at") ?? "")
@@ -54,20 +56,8 @@ struct TableExport {
     // MARK: - Groups
 
     /// Reads people and merges in the order of their calls, and writes each change of a root.
-    private mutating func readGraph(facts: String, graph: String?) throws(CommandFault) {
-        if graph != nil {
-            // The lines of a part tell who was erased; the graph has only people that are there.
-            let reader = try ExportReader(facts)
-            while let line = try reader.next() {
-                guard line.kind == "erased", let person = line.person("person"), let call = line.integer("x_call")
-                else { continue }
-                keep(
-                    Update(
-                        call: call, requestID: line.text("x_request"), at: line.moment("x_at"), change: .erased(person))
-                )
-            }
-        }
-        let reader = try ExportReader(graph ?? facts)
+    private mutating func readGraph(_ path: String) throws(CommandFault) {
+        let reader = try ExportReader(path)
         while let line = try reader.next() {
             guard let call = line.integer("x_call"), call <= upTo else { continue }
             switch line.kind {
@@ -82,12 +72,15 @@ struct TableExport {
                 try settle(before: call)
                 try begin(line.source)
                 note(groups.join(merge), "merged")
-                if let end = line.integer("x_end_call"), end <= upTo {
-                    keep(
-                        Update(
-                            call: end, requestID: line.text("x_end_request"), at: line.moment("x_end_at"),
-                            change: .undone(merge)))
-                }
+                guard let end = line.integer("x_end_call"), end <= upTo else { continue }
+                let source = ExportLine.Source(
+                    call: end, requestID: line.text("x_end_request"), at: line.moment("x_end_at"))
+                pending.add(Undone(source: source, merge: merge))
+            case "erased":
+                guard let person = line.person("person"), call > since else { continue }
+                try settle(before: call)
+                try begin(line.source)
+                try addErased(person, line.source)
             default: continue
             }
         }
@@ -95,37 +88,27 @@ struct TableExport {
         try flush()
     }
 
-    private mutating func keep(_ update: Update) {
-        var (low, high) = (0, pending.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if pending[middle].call >= update.call { low = middle + 1 } else { high = middle }
-        }
-        pending.insert(update, at: low)
-    }
-
     /// Makes the changes whose calls were earlier than a call.
     private mutating func settle(before call: Int64) throws(CommandFault) {
-        while let update = pending.last, update.call < call {
-            pending.removeLast()
-            let source = ExportLine.Source(call: update.call, requestID: update.requestID, at: update.at)
-            switch update.change {
-            case .undone(let merge):
-                try begin(source)
-                note(groups.undo(merge), "undone")
-            case .erased(let person):
-                try folder.add(
-                    [
-                        .number(update.call), .number(person.rawValue), .null, .text("erased"),
-                        .text(update.requestID), .moment(update.at),
-                    ], to: .graphUpdates)
-                try folder.add(
-                    [
-                        .number(person.rawValue), .null, .number(header.text("project").flatMap { Int64($0) }), .null,
-                        .null, .moment(update.at),
-                    ], to: .people)
-            }
+        while let undone = pending.first, undone.source.call < call {
+            pending.removeFirst()
+            try begin(undone.source)
+            note(groups.undo(undone.merge), "undone")
         }
+    }
+
+    /// An erased person has a row without a root.
+    private func addErased(_ person: PersonID, _ source: ExportLine.Source) throws(CommandFault) {
+        try folder.add(
+            [
+                .number(source.call), .number(person.rawValue), .null, .text("erased"), .text(source.requestID),
+                .moment(source.at),
+            ], to: .graphUpdates)
+        try folder.add(
+            [
+                .number(person.rawValue), .null, .number(header.text("project").flatMap { Int64($0) }), .null, .null,
+                .moment(source.at),
+            ], to: .people)
     }
 
     /// Begins the changes of a call, and writes those of the call before. Groups change only after it.

@@ -15,15 +15,24 @@ final class TableFolder {
     private var parts: [Table: [(name: String, rows: Int)]] = [:]
 
     static let rowsPerFile = 1_000_000
+    /// The lines of the export, until its tables are complete.
+    static let linesName = "lines.jsonl.gz"
     private static let manifestName = "manifest.json"
 
-    /// Opens a folder, and makes it if it does not exist. A complete export is never overwritten.
+    /// Opens a folder, and makes it if it does not exist. A complete export is never overwritten, and neither is a folder with
+    /// the name of a table that no export has made: an interrupted export has its lines beside its tables.
     init(_ path: String, _ format: TableFormat) throws(CommandFault) {
         (self.path, self.format) = (path, format)
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw TableFolder.fault(path) }
         guard Files.isFolder(path) else { throw .failed("\(path) is no folder.") }
         if Files.exists("\(path)/\(TableFolder.manifestName)") {
             throw .failed("\(path) has an export already. Name another folder.")
+        }
+        if Files.exists("\(path)/\(TableFolder.linesName)") || Files.exists("\(path)/\(TableFolder.linesName).part") {
+            return
+        }
+        for table in Table.allCases where Files.exists("\(path)/\(table.rawValue)") {
+            throw .failed("\(path)/\(table.rawValue) is there already, and is of no export. Name another folder.")
         }
     }
 
