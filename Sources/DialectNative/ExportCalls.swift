@@ -67,19 +67,25 @@ enum ExportCalls {
                         "form",
                         .string(
                             "facts, the default; tables, which adds to each line what the tables of a warehouse need, in "
-                                + "members that begin with x_; graph, which has people and merges only.")),
+                                + "members that begin with x_; graph, which has people, merges and erasures only.")),
                     .init("since", .integer("The last call of an earlier export; 0, the default, exports everything.")),
                     .init("cursor", .string("The cursor of the answer before.")),
                 ],
                 responses: [
                     .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())
-                ] + Native.problems([.badRequest])),
+                ] + Native.problems([.badRequest, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
                 let wanted = try ProjectExport(request)
                 let (project, now) = (caller.project, tools.now)
+                let id = request.id
                 return { snapshot throws(StoreFault) in
-                    Response(
-                        .ok, contentType: "application/x-ndjson", body: try wanted.run(snapshot, in: project, at: now))
+                    guard let lines = try wanted.run(snapshot, in: project, at: now) else {
+                        return Native.problem(
+                            .conflict, code: "since_later_than_store",
+                            "since is later than the last call of the store: the store was restored, or is another. "
+                                + "Export everything again, without since.", id)
+                    }
+                    return Response(.ok, contentType: "application/x-ndjson", body: lines)
                 }
             }),
     ]
@@ -124,14 +130,16 @@ private struct ProjectExport {
         (self.place, self.sums) = (place, sums)
     }
 
-    func run(_ snapshot: any Snapshot, in project: ProjectID, at moment: Instant) throws(StoreFault) -> [UInt8] {
+    /// The lines; nil if `since` is later than the store.
+    func run(_ snapshot: any Snapshot, in project: ProjectID, at moment: Instant) throws(StoreFault) -> [UInt8]? {
         var text = FactsText(sums, form)
         let begin: ExportPage.Place
         if let place {
             begin = place
         } else {
             let last = try snapshot.lastCall()
-            begin = ExportPage.Place(since: min(since, last), upTo: last)
+            guard since <= last else { return nil }
+            begin = ExportPage.Place(since: since, upTo: last)
             text.header(project, begin, at: moment)
         }
         let page = try ExportPage(begin, form, in: project, snapshot)
@@ -336,10 +344,11 @@ private struct Export {
         while !isFull {
             let before = place.before == .max ? nil : JournalSequence(rawValue: place.before)
             let calls = try snapshot.calls(of: person, before: before, limit: Export.readAtOnce)
+            let members = Set(profile.members.map(\.id))
             for call in calls {
                 line("call") { json in
                     json.key("call")
-                    json.object { JournalText.write(call, &$0) }
+                    json.object { JournalText.write(call, about: members, &$0) }
                 }
             }
             guard calls.count == Export.readAtOnce, let last = calls.last else { return true }

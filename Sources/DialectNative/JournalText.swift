@@ -12,7 +12,8 @@ enum JournalText {
     ) throws(StoreFault) -> Response {
         let before = list.cursor.map { JournalSequence(rawValue: Int64($0)) }
         var calls: [JournalSequence: RecordedCall] = [:]
-        for member in snapshot.group(of: person).members {
+        let members = snapshot.group(of: person).members
+        for member in members {
             for call in try snapshot.calls(of: member, before: before, limit: list.limit) {
                 calls[call.sequence] = call
             }
@@ -21,7 +22,7 @@ enum JournalText {
         return Native.json(.ok) { json in
             json.key("calls")
             json.array { json in
-                for call in page { json.object { write(call, &$0) } }
+                for call in page { json.object { write(call, about: Set(members), &$0) } }
             }
             json.key("next_cursor")
             if let last = page.last, page.count == list.limit {
@@ -32,7 +33,8 @@ enum JournalText {
         }
     }
 
-    static func write(_ call: RecordedCall, _ json: inout JSONWriter) {
+    /// - Parameter people: the people whose journal it is; nil for the journal of the project.
+    static func write(_ call: RecordedCall, about people: Set<PersonID>? = nil, _ json: inout JSONWriter) {
         json.key("seq")
         json.integer(Int(call.sequence.rawValue))
         json.key("at")
@@ -64,7 +66,8 @@ enum JournalText {
         }
         json.key("facts")
         json.array { json in
-            for fact in call.facts { json.object { write(fact, of: call, &$0) } }
+            let facts = people.map(call.facts(about:)) ?? call.facts
+            for fact in facts { json.object { write(fact, of: call, &$0) } }
         }
     }
 

@@ -98,6 +98,45 @@ extension JournalEntry {
     }
 }
 
+extension RecordedCall.Fact {
+    /// The people whose fact it is.
+    fileprivate var people: [PersonID] {
+        switch self {
+        case .personMade(let person), .unlinked(let person, _, _), .linked(let person, _, _), .personErased(let person),
+            .rowsAdded(let person, _, _, _), .documentPut(let person, _):
+            [person]
+        case .merged(let merge), .mergeUndone(let merge): [merge.from, merge.into]
+        }
+    }
+
+    /// The identity that the fact gives or takes; nil for other facts, and for an erased value.
+    fileprivate var identity: (type: IdentityType, value: String)? {
+        switch self {
+        case .unlinked(_, let type, let value), .linked(_, let type, let value): value.isEmpty ? nil : (type, value)
+        case .personMade, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut: nil
+        }
+    }
+}
+
+extension RecordedCall {
+    /// The facts about some people, and those about other people's holding of the same identities: where an identity came from, or
+    /// went. One call of an import has facts about many people, and a person's journal and export have nothing of theirs.
+    package func facts(about people: Set<PersonID>) -> [Fact] {
+        let own = facts.map { !people.isDisjoint(with: $0.people) }
+        var identities: [IdentityType: Set<String>] = [:]
+        for (fact, isOwn) in zip(facts, own) where isOwn {
+            if let identity = fact.identity { identities[identity.type, default: []].insert(identity.value) }
+        }
+        return zip(facts, own).compactMap { fact, isOwn in
+            if isOwn { return fact }
+            guard let identity = fact.identity, identities[identity.type]?.contains(identity.value) == true else {
+                return nil
+            }
+            return fact
+        }
+    }
+}
+
 extension RecordedCall.Answer {
     /// Reads the bytes of ``Reply/packed``; nil if this version cannot read them.
     package init?(packed: [UInt8]) {

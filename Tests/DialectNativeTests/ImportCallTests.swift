@@ -71,6 +71,40 @@ struct ImportCallTests {
     }
 
     @Test(
+        "show in the journal and the export of a person nothing of others in the same file",
+        arguments: StoreKind.allCases)
+    func others(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let lines = ["ada", "bob"].enumerated().map { number, name in
+            #"""
+            {"kind":"person","id":"-\#(number + 1)","made":"2024-03-01T08:00:00.000Z"}
+            {"kind":"link","person":"-\#(number + 1)","type":"email","value":"\#(name)@example.com","since":null}
+
+            """#
+        }
+        let id = try start(client)
+        let taken = try client.post("/onym/v1/imports/\(id)/batches?position=0", lines.joined())
+        #expect(taken["taken"] as? Int == 4, "\(taken)")
+        let facts = try client.get("/onym/v1/people/-1/journal").list("calls").flatMap {
+            $0["facts"] as? [[String: Any]] ?? []
+        }
+        #expect(facts.map { $0["fact"] as? String } == ["person_made", "linked"], "\(facts)")
+        for path in ["/onym/v1/people/-1/journal", "/onym/v1/people/-1/export"] {
+            let answer = path.hasSuffix("export") ? try client.post(path) : try client.get(path)
+            #expect(answer.wire.body.contains("ada@example.com") && !answer.wire.body.contains("bob@"), "\(answer)")
+        }
+        // The journal of the project has the whole call.
+        #expect(try client.get("/onym/v1/audit").wire.body.contains("bob@example.com"))
+
+        // A fact of somebody else stays if it says where an identity went.
+        let body = #"{"identities":[{"type":"email","value":"ada@example.com"}]}"#
+        let into = try #require(try client.post("/onym/v1/people/-1/split", body).text("into"))
+        let split = try client.get("/onym/v1/people/-1/journal").list("calls")[0]["facts"] as? [[String: Any]] ?? []
+        #expect(
+            split.contains { $0["fact"] as? String == "linked" && $0["person"] as? String == into }, "\(split)")
+    }
+
+    @Test(
         "refuse records with the reason, and take the others",
         arguments: [
             ("not json", "malformed", "not valid JSON"), (#"["kind"]"#, "malformed", "must be an object"),
