@@ -40,7 +40,7 @@ struct AccessSimulationTests {
                     commands += made
                     owners += made.map { _ in number }
                 }
-                let answers = try run(commands, on: fixture, fault)
+                let answers = fixture.process(commands, fault)
                 for (number, answer) in zip(owners, answers) { histories[number].learn(answer, on: index) }
             }
             for (number, ask) in asks.enumerated() {
@@ -69,24 +69,11 @@ struct AccessSimulationTests {
         Soak.report("\(histories.count) histories of access of \(AccessSimulationTests.steps) steps (seed \(seed))")
     }
 
-    /// Runs a batch; after a fault its clients try again.
-    private func run(_ commands: [any Act], on fixture: StoreFixture, _ fault: CommitFault?) throws -> [Writer.Answer] {
-        guard let fault else { return fixture.process(commands) }
-        fixture.failNextCommit(fault)
-        let failed = fixture.process(commands)
-        if !fixture.writer.needsRecovery {
-            fixture.cancelCommitFault()
-            return failed
-        }
-        #expect(fixture.writer.recover() == nil)
-        return fixture.process(commands)
-    }
-
     private func check(
         _ history: AccessHistory, _ install: Int, _ fixture: StoreFixture, _ place: String
     ) throws -> Bool {
         let now = fixture.clock.now
-        let seen = try history.seen(by: install, in: fixture, at: now)
+        let seen = try history.seen(by: install, in: fixture)
         let expected = history.model.sees(install, at: now.milliseconds)
         #expect(
             seen == expected,
@@ -97,60 +84,22 @@ struct AccessSimulationTests {
 
 /// One history: what the model says, and the same as commands.
 private struct AccessHistory {
-    let name: String
-    let world: AccessWorld
     var model = AccessModel()
+    private let scene: AccessScene
     /// By store, the transfer that moved something last.
     private var transfers: [TransferID?] = [nil, nil, nil]
 
-    init(name: String, world: AccessWorld) {
-        self.name = name
-        self.world = world
-    }
+    init(name: String, world: AccessWorld) { scene = AccessScene(name: name, world: world) }
 
-    /// What is sold: each product gives an entitlement of its own, for as long as the receipt says.
-    static let catalog: [any Act] = (0..<AccessModel.products).flatMap { product in
-        let edits: [CatalogEdit] = [
-            .putEntitlement(Catalog.Entitlement(id: "\(product)", name: nil)),
-            .putProduct(
-                Catalog.Product(
-                    id: "\(product)", storeID: nil, kind: .subscription, durationSeconds: nil,
-                    entitlements: ["\(product)"])),
-        ]
-        return edits
-    }
+    var name: String { scene.name }
+    var world: AccessWorld { scene.world }
 
-    private func user(_ install: Int, _ hash: KeyedHash) -> Identity {
-        Identity(world.userType, "\(name)-\(install)", in: World.project, hash: hash)
-    }
+    static let catalog = AccessScene.catalog(products: AccessModel.products)
 
-    private func identity(_ identity: Int, _ hash: KeyedHash) -> Identity {
-        Identity(world.identityType, "\(name)-\(identity)", in: World.project, hash: hash)
-    }
-
-    func installs(_ hash: KeyedHash) -> [any Act] {
-        (0..<AccessModel.installs).map { install in
-            MakeAccessUser(user(install, hash), isForTrying: false)
-        }
-    }
-
-    /// The user that an install calls itself now: its own, or that of the identity that is signed in there.
-    private func current(_ install: Int, _ hash: KeyedHash) -> Identity {
-        guard let signedIn = model.signedIn[install] else { return user(install, hash) }
-        guard let first = model.converted.firstIndex(of: signedIn) else { return made(signedIn, hash) }
-        return user(first, hash)
-    }
-
-    /// The user that the server made for an identity.
-    private func made(_ identity: Int, _ hash: KeyedHash) -> Identity {
-        Identity(world.userType, "\(name)-made-\(identity)", in: World.project, hash: hash)
-    }
+    func installs(_ hash: KeyedHash) -> [any Act] { scene.installs(AccessModel.installs, hash) }
 
     private func session(_ install: Int, _ hash: KeyedHash) -> AccessSession {
-        AccessSession(
-            current(install, hash),
-            .exact(
-                install: user(install, hash), identity: model.signedIn[install].map { identity($0, hash) }))
+        scene.session(install, signedIn: model.signedIn, converted: model.converted, hash)
     }
 
     private func receipt(
@@ -185,11 +134,7 @@ private struct AccessHistory {
         case .identify(let install, let identity):
             // A client asks first, and goes on as whoever is known.
             if model.known.contains(identity) { return [] }
-            let isFree = model.signedIn[install] == nil && model.converted[install] == nil
-            let link = LinkAccessIdentity(
-                self.identity(identity, hash), user: isFree ? user(install, hash) : nil,
-                newUser: made(identity, hash), install: user(install, hash))
-            return [link]
+            return [scene.link(identity, on: install, signedIn: model.signedIn, converted: model.converted, hash)]
         case .logOut: return []
         case .restore(let install, let transactions, let strategy, let isDryRun):
             let items: [Result<Receipt, ReceiptFault>] = transactions.compactMap { transaction in
@@ -206,9 +151,9 @@ private struct AccessHistory {
             ]
         case .undo: return transfers[store].map { [UndoTransfer($0, isDryRun: false)] } ?? []
         case .grant(let install, let product):
-            return [GrantAccess("\(product)", to: user(install, hash), expiresAt: nil)]
+            return [GrantAccess("\(product)", to: scene.user(install, hash), expiresAt: nil)]
         case .revoke(let install, let product):
-            return [RevokeAccess("\(product)", of: user(install, hash))]
+            return [RevokeAccess("\(product)", of: scene.user(install, hash))]
         }
     }
 
@@ -226,29 +171,7 @@ private struct AccessHistory {
     }
 
     /// The entitlements that an install is shown, by product, each with whether it is active.
-    func seen(by install: Int, in fixture: StoreFixture, at now: Instant) throws -> [Int: Bool] {
-        let session = session(install, fixture.store.hash)
-        return try fixture.store.read { snapshot throws(StoreFault) in
-            let principals: AccessPrincipals
-            do throws(AccessFault<StoreFault>) {
-                principals = try AccessPrincipals(
-                    session, holder: { snapshot.holders(of: $0.key).first },
-                    document: { key throws(StoreFault) in try snapshot.document(key) })
-            } catch {
-                switch error {
-                case .refused(let refusal):
-                    Issue.record("\(name): \(refusal)")
-                    return [:]
-                case .store(let fault): throw fault
-                }
-            }
-            let packed = try snapshot.document(Catalog.key(World.project))
-            let reasons = try Access.reasons(
-                for: principals, packed.flatMap(Catalog.init(packed:)) ?? Catalog(), at: now
-            ) { key throws(StoreFault) in try snapshot.document(key) }
-            var seen: [Int: Bool] = [:]
-            for access in Access.all(reasons) { seen[Int(access.entitlement) ?? -1] = access.isActive }
-            return seen
-        }
+    func seen(by install: Int, in fixture: StoreFixture) throws -> [Int: Bool] {
+        try scene.shown(to: session(install, fixture.store.hash), in: fixture)
     }
 }

@@ -29,7 +29,7 @@ struct ClaimSimulationTests {
             var expected: [String] = []
             for (index, fixture) in fixtures.enumerated() {
                 let commands = calls.map { $0.command(fixture.store.hash, model.merges(on: index)) }
-                let answers = try run(commands, on: fixture, fault)
+                let answers = fixture.process(commands, fault)
                 if index == 0 { expected = model.answers(calls, at: fixture.clock.now, hasRunTwice: fault == .after) }
                 let texts = answers.map(text)
                 #expect(texts == expected, "ONYM_SEED=\(seed): \(fixture.kind) at step \(step): \(calls)")
@@ -45,19 +45,6 @@ struct ClaimSimulationTests {
                     try properties(of: name, in: fixture) == model.properties(of: name), "ONYM_SEED=\(seed): \(name)")
             }
         }
-    }
-
-    /// Runs a batch; after a fault its clients try again.
-    private func run(_ commands: [any Act], on fixture: StoreFixture, _ fault: CommitFault?) throws -> [Writer.Answer] {
-        guard let fault else { return fixture.process(commands) }
-        fixture.failNextCommit(fault)
-        let failed = fixture.process(commands)
-        if !fixture.writer.needsRecovery {
-            fixture.cancelCommitFault()
-            return failed
-        }
-        #expect(fixture.writer.recover() == nil)
-        return fixture.process(commands)
     }
 
     private func text(_ answer: Writer.Answer) -> String {

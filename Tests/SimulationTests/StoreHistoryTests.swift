@@ -16,7 +16,7 @@ struct StoreHistoryTests {
     func histories(_ seed: UInt64) throws {
         let fixtures = try StoreKind.simulated(seed, postgresOneIn: 10).map { try StoreFixture($0, seed: seed) }
         var generator = SeededGenerator(seed: seed &* 6151)
-        var histories = (0..<StoreHistoryTests.histories).map { StoreHistory(name: "s\($0)") }
+        var histories = (0..<StoreHistoryTests.histories).map { StoreHistory("s\($0)") }
         for fixture in fixtures {
             for command in StoreHistory.catalog { _ = try fixture.process(command) }
             for answer in fixture.process(histories.flatMap { $0.installs(fixture.store.hash) }) {
@@ -30,7 +30,7 @@ struct StoreHistoryTests {
             let fault: CommitFault? = generator.oneIn(12) ? (generator.oneIn(2) ? .before : .after) : nil
             for fixture in fixtures {
                 let commands = zip(histories, steps).flatMap { $0.commands(for: $1, fixture.store.hash) }
-                for answer in run(commands, on: fixture, fault) { _ = try answer.get() }
+                for answer in fixture.process(commands, fault) { _ = try answer.get() }
             }
             for (place, step) in steps.enumerated() { histories[place].model.apply(step, at: now) }
             for history in histories where isQuiet {
@@ -50,19 +50,6 @@ struct StoreHistoryTests {
             if generator.oneIn(10) { for fixture in fixtures.dropFirst() { try fixture.reopen() } }
         }
         Soak.report("\(histories.count) histories of stores of \(StoreHistoryTests.events) events (seed \(seed))")
-    }
-
-    /// Runs a batch; after a fault all of it comes again, as stores and clients repeat what has no answer (X16).
-    private func run(_ commands: [any Act], on fixture: StoreFixture, _ fault: CommitFault?) -> [Writer.Answer] {
-        guard let fault else { return fixture.process(commands) }
-        fixture.failNextCommit(fault)
-        let failed = fixture.process(commands)
-        if !fixture.writer.needsRecovery {
-            fixture.cancelCommitFault()
-            return failed
-        }
-        #expect(fixture.writer.recover() == nil)
-        return fixture.process(commands)
     }
 
     @Test(
@@ -150,49 +137,22 @@ struct StoreHistoryTests {
 
 /// One history: the model, and the same as acts.
 private struct StoreHistory {
-    let name: String
     var model = StoreHistoryModel()
+    private let scene: AccessScene
 
     private static let world = AccessWorld.production
     private static let sources: [Purchase.Source] = [.appStore, .playStore, .stripe]
 
-    static let catalog: [any Act] = (0..<StoreHistoryModel.products).flatMap { product in
-        let edits: [CatalogEdit] = [
-            .putEntitlement(Catalog.Entitlement(id: "\(product)", name: nil)),
-            .putProduct(
-                Catalog.Product(
-                    id: "\(product)", storeID: nil, kind: .subscription, durationSeconds: nil,
-                    entitlements: ["\(product)"])),
-        ]
-        return edits
-    }
+    init(_ name: String) { scene = AccessScene(name: name, world: StoreHistory.world) }
 
-    private func user(_ install: Int, _ hash: KeyedHash) -> Identity {
-        Identity(StoreHistory.world.userType, "\(name)-\(install)", in: World.project, hash: hash)
-    }
+    var name: String { scene.name }
 
-    private func identity(_ identity: Int, _ hash: KeyedHash) -> Identity {
-        Identity(StoreHistory.world.identityType, "\(name)-\(identity)", in: World.project, hash: hash)
-    }
+    static let catalog = AccessScene.catalog(products: StoreHistoryModel.products)
 
-    private func made(_ identity: Int, _ hash: KeyedHash) -> Identity {
-        Identity(StoreHistory.world.userType, "\(name)-made-\(identity)", in: World.project, hash: hash)
-    }
-
-    func installs(_ hash: KeyedHash) -> [any Act] {
-        (0..<StoreHistoryModel.installs).map { MakeAccessUser(user($0, hash), isForTrying: false) }
-    }
-
-    /// The user that an install calls itself now.
-    private func current(_ install: Int, _ hash: KeyedHash) -> Identity {
-        guard let signedIn = model.signedIn[install] else { return user(install, hash) }
-        return model.converted.firstIndex(of: signedIn).map { user($0, hash) } ?? made(signedIn, hash)
-    }
+    func installs(_ hash: KeyedHash) -> [any Act] { scene.installs(StoreHistoryModel.installs, hash) }
 
     private func session(_ install: Int, _ hash: KeyedHash) -> AccessSession {
-        AccessSession(
-            current(install, hash),
-            .exact(install: user(install, hash), identity: model.signedIn[install].map { identity($0, hash) }))
+        scene.session(install, signedIn: model.signedIn, converted: model.converted, hash)
     }
 
     private func receipt(_ document: StoreHistoryModel.Document, _ hash: KeyedHash) -> Receipt {
@@ -257,35 +217,15 @@ private struct StoreHistory {
             ]
         case .identify(let install, let identity):
             if model.known.contains(identity) { return [] }
-            let isFree = model.signedIn[install] == nil && model.converted[install] == nil
             return [
-                LinkAccessIdentity(
-                    self.identity(identity, hash), user: isFree ? user(install, hash) : nil,
-                    newUser: made(identity, hash), install: user(install, hash), findsOwner: true)
+                scene.link(
+                    identity, on: install, signedIn: model.signedIn, converted: model.converted, findsOwner: true, hash)
             ]
         }
     }
 
     func active(_ install: Int, in fixture: StoreFixture) throws -> Set<Int> {
-        let (session, now) = (session(install, fixture.store.hash), fixture.clock.now)
-        return try fixture.store.read { snapshot throws(StoreFault) in
-            let principals: AccessPrincipals
-            do throws(AccessFault<StoreFault>) {
-                principals = try AccessPrincipals(
-                    session, holder: { snapshot.holders(of: $0.key).first },
-                    document: { key throws(StoreFault) in try snapshot.document(key) })
-            } catch {
-                switch error {
-                case .refused(let refusal):
-                    Issue.record("\(name): \(refusal)")
-                    return []
-                case .store(let fault): throw fault
-                }
-            }
-            let reasons = try Access.reasons(for: principals, try snapshot.catalog(of: World.project), at: now) {
-                key throws(StoreFault) in try snapshot.document(key)
-            }
-            return Set(Access.all(reasons).filter(\.isActive).compactMap { Int($0.entitlement) })
-        }
+        let shown = try scene.shown(to: session(install, fixture.store.hash), in: fixture)
+        return Set(shown.filter(\.value).keys)
     }
 }
