@@ -26,22 +26,29 @@ enum AliasCalls {
             .post, "/onym/v1/aliases/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "alias_undo", summary: "Undoes an alias: the source's rows no longer belong to the destination.",
+                query: [DryRun.parameter],
                 responses: [
-                    .init(.ok, "The alias has ended.", schema: .object([.init("undone", .string(), required: true)]))
-                ]
-                    + Native.problems([.notFound, .unprocessableContent])),
+                    .init(
+                        .ok, "The alias has ended, or would end.",
+                        schema: .object([
+                            .init("undone", .string("The alias."), required: true),
+                            .init("dry_run", .boolean(), required: true),
+                        ]))
+                ] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
             action: .act(
                 UndoAlias.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
                     guard let id = Int64(decimal: request.parameters[0]) else {
                         throw Rejection(Native.problem(.refused(.noSuchAlias), request.id))
                     }
-                    return Decoded(UndoAlias(AliasID(rawValue: id)))
+                    return Decoded(UndoAlias(AliasID(rawValue: id), isDryRun: try request.isDryRun()))
                 },
                 encode: { undone, _, _ in
                     Native.json(.ok) { json in
                         json.key("undone")
                         json.decimalString(undone.alias.rawValue)
+                        json.key("dry_run")
+                        json.bool(undone.isDryRun)
                     }
                 })),
     ]

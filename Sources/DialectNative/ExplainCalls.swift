@@ -149,9 +149,15 @@ enum ExplainCalls {
         json.key("rule")
         switch tie.fact {
         case .link: json.null()
-        case .merge(let merge): json.string("\(merge.rule.name)")
+        case .merge(let merge):
+            json.string("\(merge.rule.name)")
+            // The way back.
+            json.key("merge")
+            json.string("m_\(merge.id.rawValue)")
         case .alias(let alias):
             json.string("alias")
+            json.key("alias")
+            json.decimalString(alias.id.rawValue)
             json.key("window")
             json.object { json in
                 json.key("since")

@@ -147,7 +147,8 @@ extension MakeAlias {
 /// A call that ends an alias.
 package struct UndoAlias: Act {
     package let alias: AliasID
-    package init(_ alias: AliasID) { self.alias = alias }
+    package let isDryRun: Bool
+    package init(_ alias: AliasID, isDryRun: Bool = false) { (self.alias, self.isDryRun) = (alias, isDryRun) }
 
     package static var kinds: [ActKind] { [.undoAlias] }
     package static var readsMerges: Bool { false }
@@ -155,13 +156,13 @@ package struct UndoAlias: Act {
     package var byteCount: Int { 256 }
 
     /// Ends the alias. Throws `noSuchAlias` if the project has no alias with the id. An alias that ended before stays as it
-    /// is, so a repeated undo is harmless.
+    /// is, so a repeated undo is harmless. A dry run changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AliasUndone> {
         let packed = view.document(alias.documentKey)
         guard var alias = packed.flatMap(Alias.init(packed:)), alias.project == project else { throw .noSuchAlias }
-        guard alias.undoneAt == nil else { return Decision(AliasUndone(alias.id)) }
+        guard alias.undoneAt == nil, !isDryRun else { return Decision(AliasUndone(alias.id, isDryRun: isDryRun)) }
         alias.undoneAt = stamp.at
         return Decision(
             AliasUndone(alias.id),
@@ -270,7 +271,8 @@ extension Aliased: Answer {
 /// The answer to ``UndoAlias``.
 package struct AliasUndone: Answer {
     package let alias: AliasID
-    package init(_ alias: AliasID) { self.alias = alias }
+    package let isDryRun: Bool
+    package init(_ alias: AliasID, isDryRun: Bool = false) { (self.alias, self.isDryRun) = (alias, isDryRun) }
 
     package static let tags: [UInt8] = [ActKind.undoAlias.rawValue]
 
@@ -278,11 +280,15 @@ package struct AliasUndone: Answer {
         [ChangeEvent(.aliasUndone, person, [.init("alias", .id(alias.rawValue))])]
     }
 
-    package func pack(into packer: inout Packer) { packer.add(UInt64(bitPattern: alias.rawValue)) }
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: alias.rawValue))
+        if isDryRun { packer.add(1 as UInt8) }
+    }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         guard let id = unpacker.integer() else { return nil }
         alias = AliasID(rawValue: Int64(bitPattern: id))
+        isDryRun = unpacker.byte() == 1
     }
 }
 

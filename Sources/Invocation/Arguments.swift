@@ -3,7 +3,8 @@ package struct Arguments: Equatable, Sendable {
     package private(set) var words: [String] = []
     private var values: [String: String] = [:]
 
-    /// Reads `--name value`, `--name=value`, `--switch` and words, in any order; after `--` all arguments are words.
+    /// Reads `--name value`, `--name=value`, `--switch` and words, in any order; after `--` all arguments are words. A negative
+    /// number is a word: some vendors' ids of people are such numbers.
     ///
     /// - Parameters:
     ///   - valued: the flags with a value.
@@ -16,7 +17,8 @@ package struct Arguments: Equatable, Sendable {
                     words += rest
                     return
                 }
-                guard !word.hasPrefix("-") || word == "-" else { throw UsageFault("There is no flag \(word).") }
+                let isNumber = word.dropFirst().utf8.allSatisfy { (0x30...0x39).contains($0) }
+                guard !word.hasPrefix("-") || isNumber else { throw UsageFault("There is no flag \(word).") }
                 words.append(word)
                 continue
             }

@@ -336,39 +336,42 @@ enum CallCommand: ProgramCommand {
     }
 }
 
-/// `onym undo`: takes back a call, or undoes a merge or a split.
+/// `onym undo`: takes back a call, or undoes a merge, a split, a transfer or an alias.
 enum UndoCommand: ProgramCommand {
     static let name = "undo"
     static let summary = "Takes back a call, a merge or a split. Each side has the rows of its own identities again."
     static let usage = """
-        onym undo SEQ|MERGE|SPLIT|TRANSFER [--dry-run] [--cascade] [--if-seq N] [--reason TEXT] [--data DIR] [--project ID] [--json]
+        onym undo SEQ|MERGE|SPLIT|TRANSFER|ALIAS [--dry-run] [--cascade] [--if-seq N] [--reason TEXT] [--data DIR]
+                  [--project ID] [--json]
 
         SEQ is the number of a call, as onym journal shows it. MERGE is the id of a merge: m_ and a number.
         SPLIT is the id of a split: s_ and a number.
-        TRANSFER is the id of a moved purchase: t_ and a number.
+        TRANSFER is the id of a moved purchase: t_ and a number. ALIAS is the id of an alias with a_ before it.
         --cascade takes back later calls first that changed facts of the call. --if-seq refuses the undo if one of the
         people of the call changed after the call N.
         """
-    static let operands = ["SEQ|MERGE|SPLIT|TRANSFER"]
+    static let operands = ["SEQ|MERGE|SPLIT|TRANSFER|ALIAS"]
     static let valuedFlags = ["reason", "if-seq", "project"]
     static let switches = ["json", "dry-run", "cascade"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         let (word, body) = (arguments.words[0], CallText.body([("reason", arguments["reason"])]))
-        let things = [("m_", "merges"), ("s_", "splits"), ("t_", "transfers")]
+        let things = [("m_", "merges"), ("s_", "splits"), ("t_", "transfers"), ("a_", "aliases")]
         let path = things.first { word.hasPrefix($0.0) }?.1 ?? "calls"
         if path != "calls", arguments.has("cascade") || (path != "splits" && arguments["if-seq"] != nil) {
             throw .usage("--cascade and --if-seq are for calls, and \(word) is no call.")
         }
-        if path == "transfers", arguments["reason"] != nil {
-            throw .usage("--reason is for calls and merges, and \(word) is a transfer.")
+        if ["transfers", "aliases"].contains(path), arguments["reason"] != nil {
+            throw .usage("--reason is for calls, merges and splits, and \(word) is none of them.")
         }
+        // The ids of aliases are numbers, because the API of IDSync says so.
+        let id = path == "aliases" ? String(word.dropFirst(2)) : word
         let query = CallText.query([
             ("dry_run", arguments.has("dry-run") ? "true" : nil), ("cascade", arguments.has("cascade") ? "true" : nil),
             ("if_seq", arguments["if-seq"]),
         ])
-        return try context.show("POST", "/onym/v1/\(path)/\(PercentCoding.encode(word))/undo\(query)", body: body)
+        return try context.show("POST", "/onym/v1/\(path)/\(PercentCoding.encode(id))/undo\(query)", body: body)
     }
 }
 
@@ -414,7 +417,7 @@ enum PeopleCommands {
         // An id comes before an equal value. The server tells what is wrong with an id that it does not know.
         if let person = found.first(where: { $0.type == "id" }) { return person.id }
         guard let first = found.first else {
-            if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
+            if Int64(word) != nil { return word }
             throw .failed("No person holds the whole value \(word).")
         }
         guard found.contains(where: { $0.root != first.root }) else { return first.id }
@@ -459,7 +462,7 @@ enum PeopleCommands {
 
     /// The id of the person that a word names in any form.
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
-        if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
+        if Int64(word) != nil { return word }
         if let id = try context.control("GET", try path(word, context)).text(of: "id") { return id }
         throw .failed("The server answered \(word) without an id.")
     }

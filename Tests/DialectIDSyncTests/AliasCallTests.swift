@@ -69,7 +69,11 @@ struct AliasCallTests {
         let source = try scene.client.person(scene.source)
         #expect(person["first_seen"] as? String == source["first_seen"] as? String)
 
-        #expect(try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo").status == 200)
+        let dry = try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo?dry_run=true")
+        #expect(dry.status == 200 && dry.body == #"{"undone":"\#(id)","dry_run":true}"#, "\(dry)")
+        #expect(try scene.events(of: scene.destination) == ["in"], "a dry run changes nothing")
+        let undone = try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo")
+        #expect(undone.status == 200 && undone.body == #"{"undone":"\#(id)","dry_run":false}"#, "\(undone)")
         #expect(try scene.events(of: scene.destination).isEmpty)
         #expect(try scene.administrator("GET", "/onym/v1/aliases/\(id)").body.contains("undone_at"))
         #expect(try scene.administrator("POST", "/onym/v1/aliases/7/undo").status == 404)

@@ -36,6 +36,8 @@ struct ExplainTests {
         #expect(facts(whole) == ["link", "merge", "merge", "link"] && whole.text("root") == people[2], "\(whole)")
         #expect(whole.list("chain")[1]["rule"] as? String == "administrator")
         #expect(whole.list("chain")[1]["call"] is Int)
+        #expect(whole.list("chain").map { $0["merge"] as? String }[2] == second, "the id that an undo takes")
+        #expect(whole.list("chain")[0]["merge"] == nil)
 
         #expect(try client.post("/onym/v1/merges/\(second)/undo").status == 200)
         let apart = try explain(client, "customerid:a", "customerid:c")

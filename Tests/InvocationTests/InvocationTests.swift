@@ -22,6 +22,11 @@ struct ArgumentsTests {
         #expect(try arguments("--json", "--", "--data", "-x").words == ["--data", "-x"])
     }
 
+    @Test("are words if they are negative numbers, as ids of people can be")
+    func negative() throws {
+        #expect(try arguments("-5045766802590845105", "-", "--json").words == ["-5045766802590845105", "-"])
+    }
+
     @Test("that cannot be understood are refused, by name")
     func refused() {
         func message(_ words: String...) -> String? {
