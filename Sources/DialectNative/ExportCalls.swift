@@ -29,7 +29,7 @@ enum ExportCalls {
                 )
                 var cursor: Export.Cursor?
                 if let text = request.query?["cursor"] {
-                    cursor = Base64.decode(text.utf8.span).flatMap(Export.Cursor.init(packed:))
+                    cursor = Base64.decodeForAddresses(text.utf8.span).flatMap(Export.Cursor.init(packed:))
                     guard cursor != nil else {
                         throw Rejection(
                             Native.problem(
@@ -120,7 +120,7 @@ private struct ProjectExport {
             (place, sums) = (nil, FactsText.Sums())
             return
         }
-        var unpacker = Unpacker(Base64.decode(text.utf8.span) ?? [])
+        var unpacker = Unpacker(Base64.decodeForAddresses(text.utf8.span) ?? [])
         guard let begin = unpacker.integer(), let end = unpacker.integer(), let part = unpacker.byte(),
             let after = unpacker.integer(), let sums = FactsText.Sums(unpacking: &unpacker), unpacker.isAtEnd,
             let place = ExportPage.Place(
@@ -155,7 +155,7 @@ private struct ProjectExport {
         packer.add(place.part.rawValue)
         packer.add(UInt64(bitPattern: place.after))
         sums.pack(into: &packer)
-        return Base64.encode(packer.bytes)
+        return Base64.encodeForAddresses(packer.bytes)
     }
 }
 
@@ -223,7 +223,7 @@ private struct Export {
             if isFull, place.member < profile.members.count {
                 line("next") { [place] json in
                     json.key("cursor")
-                    json.string(Base64.encode(place.packed))
+                    json.string(Base64.encodeForAddresses(place.packed))
                 }
                 return
             }

@@ -382,7 +382,8 @@ enum PeopleCalls {
                 }
                 filter.limit = limit
             case "cursor":
-                guard let cursor = Base64.decode(value.utf8.span).flatMap(Timeline.Cursor.init(packed:)) else {
+                guard let cursor = Base64.decodeForAddresses(value.utf8.span).flatMap(Timeline.Cursor.init(packed:))
+                else {
                     throw refuse("cursor must be the next_cursor of the page before.")
                 }
                 filter.cursor = cursor
@@ -417,7 +418,7 @@ enum PeopleCalls {
                 }
             }
             json.key("next_cursor")
-            json.string(timeline.next.map { Base64.encode($0.packed) })
+            json.string(timeline.next.map { Base64.encodeForAddresses($0.packed) })
         }
     }
 }

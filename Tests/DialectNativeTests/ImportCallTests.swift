@@ -88,7 +88,8 @@ struct ImportCallTests {
         let facts = try client.get("/onym/v1/people/-1/journal").list("calls").flatMap {
             $0["facts"] as? [[String: Any]] ?? []
         }
-        #expect(facts.map { $0["fact"] as? String } == ["person_made", "linked"], "\(facts)")
+        #expect(facts.map { $0["fact"] as? String } == ["person_made", "linked", "document_put"], "\(facts)")
+        #expect(facts.allSatisfy { $0["person"] as? String == "-1" })
         for path in ["/onym/v1/people/-1/journal", "/onym/v1/people/-1/export"] {
             let answer = path.hasSuffix("export") ? try client.post(path) : try client.get(path)
             #expect(answer.wire.body.contains("ada@example.com") && !answer.wire.body.contains("bob@"), "\(answer)")
