@@ -219,14 +219,13 @@ let package = Package(
         ring("TLS", ["COpenSSL"]),
         ring("Crypto", ["COpenSSL"]),
         ring("Compression", ["CZlib"]),
-        // The files of the console for browsers, in the program; and the routes that serve them.
-        .target(name: "CConsole", exclude: ["files"]),
         // Examples of calls, in the description of the API.
         .target(name: "CExamples", exclude: ["files"]),
-        ring("Console", ["ByteText", "CConsole", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
-        // The documentation, in the program: the Markdown, and the site that is made of it.
-        .target(name: "CDocs", exclude: ["files"]),
-        ring("Docs", ["CDocs", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
+        // The files for browsers, in the program: the console, and the Markdown of the documentation, of which a site is made.
+        .target(name: "CFiles", exclude: ["console", "docs"]),
+        ring("BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"]),
+        ring("Console", ["BrowserFiles", "Gateway", "HTTPMessage", "HTTPServer"]),
+        ring("Docs", ["BrowserFiles", "Gateway", "HTTPMessage", "HTTPServer"]),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
@@ -307,9 +306,9 @@ let package = Package(
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
-        tests("Console", ["Compression", "TestKit"]),
+        tests("Console", ["BrowserFiles", "Compression", "TestKit"]),
         tests("ContentFiles", ["ByteText", "TestKit"]),
-        tests("Docs", ["Console", "TestKit"]),
+        tests("Docs", ["BrowserFiles", "Console", "TestKit"]),
         tests("Copies", ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),
         tests(

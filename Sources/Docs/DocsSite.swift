@@ -1,5 +1,4 @@
-import CDocs
-import Crypto
+import BrowserFiles
 
 /// The documentation as a small site: a page for each file of `docs`, an index for the search, a style and a script. The program has
 /// the Markdown and makes the site of it, so the pages are always those of the program's own version.
@@ -27,7 +26,7 @@ package struct DocsSite: Sendable {
 
     package let files: [File]
 
-    package init() { self.init(DocsSite.embedded) }
+    package init() { self.init(EmbeddedFiles.files(of: "docs")) }
 
     /// Makes the site of some files.
     package init(_ sources: [(name: String, bytes: [UInt8])]) {
@@ -43,17 +42,6 @@ package struct DocsSite: Sendable {
                 File(name: "missing.html", bytes: DocsSite.missing(titles)),
                 File(name: "search.json", bytes: DocsSite.searchIndex(pages)),
             ] + sources.filter { !$0.name.hasSuffix(".md") }.map { File(name: $0.name, bytes: $0.bytes) }
-    }
-
-    /// The files of the program.
-    package static var embedded: [(name: String, bytes: [UInt8])] {
-        (0..<onym_docs_count()).map { place in
-            let file = unsafe onym_docs_file_at(place)
-            return unsafe (
-                name: String(cString: file.name),
-                bytes: Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
-            )
-        }
     }
 
     /// The place of a page among all pages: by its group, and decisions last.
@@ -254,13 +242,5 @@ package struct DocsSite: Sendable {
     }
 
     /// A hash over all names and bytes, which browsers compare.
-    package var hash: String {
-        let hash = SHA256()
-        hash.begin()
-        for file in files {
-            hash.update(Array("\(file.name) \(file.bytes.count)\n".utf8))
-            hash.update(file.bytes)
-        }
-        return hash.finish().bytes.prefix(8).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-    }
+    package var hash: String { EmbeddedFiles.hash(of: files.map { ($0.name, $0.bytes) }) }
 }

@@ -128,7 +128,7 @@ package final class RunningServer: Sendable {
         let console =
             files.map {
                 ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole)
-                    + DocsRoutes.routes(fields: ConsoleRoutes.fields)
+                    + DocsRoutes.routes()
             } ?? []
         let bundle = configuration.webBundle.map(WebBundleFolder.init(path:))
         if let bundle, bundle.describe() == nil {

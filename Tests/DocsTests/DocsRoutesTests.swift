@@ -47,6 +47,11 @@ struct DocsRoutesTests {
     func forms() throws {
         let packed = try server.client.call("GET", "/docs/native.html", fields: [("Accept-Encoding", "gzip, br")])
         #expect(packed["content-encoding"] == "gzip")
+        // A weight is none of the digits of a weight of 0.
+        for (list, encoding) in [("gzip;q=0.5", "gzip"), ("gzip;q=0", nil), ("GZIP", "gzip"), ("br", nil)] {
+            let answer = try server.client.call("GET", "/docs/native.html", fields: [("Accept-Encoding", list)])
+            #expect(answer["content-encoding"] == encoding, "\(list)")
+        }
         #expect(try server.client.call("GET", "/docs/native.html")["content-encoding"] == nil)
         let without = try TestServer(.memory, configure: { $0.hasConsole = false })
         #expect(try without.client.call("GET", "/docs/index.html").status == 404)

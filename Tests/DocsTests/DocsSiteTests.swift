@@ -1,3 +1,4 @@
+import BrowserFiles
 import Docs
 import Foundation
 import TestKit
@@ -32,10 +33,10 @@ struct DocsSiteTests {
         }
         for path in ["style.css", "search.js"] {
             contents[path] = Array(
-                try Data(contentsOf: DocsSiteTests.root.appending(path: "Sources/CDocs/files/\(path)")))
+                try Data(contentsOf: DocsSiteTests.root.appending(path: "Sources/CFiles/docs/\(path)")))
         }
-        let embedded = Dictionary(uniqueKeysWithValues: DocsSite.embedded.map { ($0.name, $0.bytes) })
-        #expect(Set(embedded.keys) == Set(contents.keys), "add the file to Sources/CDocs/CDocs.c")
+        let embedded = Dictionary(uniqueKeysWithValues: EmbeddedFiles.files(of: "docs").map { ($0.name, $0.bytes) })
+        #expect(Set(embedded.keys) == Set(contents.keys), "run Tools/docs-list")
         #expect(embedded == contents)
         let pages = contents.keys.filter { $0.hasSuffix(".md") && !$0.contains("/") }.map { String($0.dropLast(3)) }
         let listed = DocsSite.groups.flatMap(\.pages)

@@ -13,7 +13,7 @@ struct ConsoleStoryTests {
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().path()
-    private static let files = root + "Sources/CConsole/files"
+    private static let files = root + "Sources/CFiles/console"
     private static let clients = root + "Tests/EndToEndTests/Clients/console/"
 
     private struct Outcome: Decodable {
