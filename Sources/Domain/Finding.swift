@@ -28,4 +28,15 @@ extension Finding {
                 expires goes by the clock.
                 """, isWarning: true)
     }
+
+    /// The finding for a stored strategy from before `on_limit`, whose limits work otherwise since 0.2.0; nil for other strategies.
+    package init?(_ strategy: Strategy, of project: ProjectID) {
+        guard !strategy.guards.namesOnLimit else { return nil }
+        self.init(
+            code: "on_limit",
+            description: """
+                The strategy of project \(project.rawValue) has limits from before 0.2.0 and no on_limit, so on_limit is demote: a call \
+                over a limit finds another person. Set on_limit: leave keeps the former behavior, and demote ends this warning.
+                """, isWarning: true)
+    }
 }

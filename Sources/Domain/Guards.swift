@@ -24,6 +24,9 @@ package struct Guards: Equatable, Sendable {
     /// The number of values of a type that the people of one group may hold, for types with a limit.
     package var limits: [IdentityType: Int] = [:]
     package var onLimit = OnLimit.demote
+    /// Whether a change named ``onLimit``, or set the limits since it exists. A stored strategy from before 0.2.0 has limits and does
+    /// not say, and works otherwise since then. So the log and the doctor name it.
+    package var namesOnLimit = true
     /// The types whose limit counts only the values of a last time. A limit without a window counts all values.
     package var windows: [IdentityType: LimitWindow] = [:]
     /// The days for which the call log keeps calls for dry runs.

@@ -127,6 +127,7 @@ extension StrategyEdit {
             guards.bounds.membersPerGroup = base.guards.bounds.membersPerGroup
             guards.bounds.identitiesPerGroup = base.guards.bounds.identitiesPerGroup
         }
+        if isVendors || limits != nil || onLimit != nil { guards.namesOnLimit = true }
         if let limits { (guards.limits, guards.windows) = (limits, windows.filter { limits[$0.key] != nil }) }
         if let dryRunDays { guards.dryRunDays = dryRunDays }
         if let onLimit { guards.onLimit = onLimit }

@@ -18,7 +18,8 @@ extension Strategy {
         let hasRules =
             rules != MatchRules() || restore.joinsAnonymous || guards.hasTail
             || blockedValues.matchers.contains { $0.plain == nil }
-        let hasOnLimit = guards.onLimit != .demote || hasRules
+        let hasOnLimit =
+            guards.onLimit != .demote || hasRules || !guards.limits.isEmpty && guards.namesOnLimit
         if guards.bounds != Bounds() || hasOnLimit {
             if activation == nil { packer.add(Strategy.noActivation) }
             guards.bounds.pack(into: &packer)
@@ -65,6 +66,8 @@ extension Strategy {
         if !unpacker.isAtEnd {
             guard let known = unpacker.byte().flatMap(Guards.OnLimit.init(rawValue:)) else { return nil }
             guards.onLimit = known
+        } else {
+            guards.namesOnLimit = guards.limits.isEmpty
         }
         var rules = MatchRules()
         var matchers = blockedValues.map { BlockedValues.Matcher(.anyCase($0, isAlsoQuoted: false)) }

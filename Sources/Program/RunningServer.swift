@@ -136,6 +136,11 @@ package final class RunningServer: Sendable {
                 .warning, "The folder of web_bundle has no readable file \(WebBundleFolder.fileName).",
                 [("path", .text(configuration.webBundle ?? ""))])
         }
+        let directory = store.directory
+        for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            guard let warning = Finding(directory.strategy(of: project), of: project) else { continue }
+            configuration.logger.log(.warning, warning.description, [("project", .integer(Int(project.rawValue)))])
+        }
         let surfaces = [
             IdentifyCalls.surface,
             Native.surface(inspection.sources, more: console + configuration.moreRoutes),

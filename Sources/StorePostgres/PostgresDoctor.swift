@@ -334,6 +334,7 @@ package final class PostgresDoctor {
     private func lookAtHolders() throws(StoreFault) {
         progress("unique identities")
         var unique: [Int64: [(since: Int64, types: IdentityTypeSet)]] = [:]
+        var current: [Int64: Strategy] = [:]
         let strategies = try ask("SELECT project, made_by, document FROM strategies ORDER BY made_by")
         for row in 0..<strategies.count {
             guard let strategy = strategies.blob(row, 2).flatMap(Strategy.init(packed:)) else {
@@ -341,7 +342,13 @@ package final class PostgresDoctor {
                     "strategy_document", ["The strategy of journal row \(strategies.integer(row, 1)) cannot be read."])
                 continue
             }
-            unique[strategies.integer(row, 0), default: []].append((strategies.integer(row, 1), strategy.unique))
+            let project = strategies.integer(row, 0)
+            unique[project, default: []].append((strategies.integer(row, 1), strategy.unique))
+            current[project] = strategy
+        }
+        for (project, strategy) in current.sorted(by: { $0.key < $1.key }) {
+            let id = ProjectID(rawValue: Int32(truncatingIfNeeded: project))
+            if let warning = Finding(strategy, of: id) { findings.append(warning) }
         }
         let rows = try ask(
             """

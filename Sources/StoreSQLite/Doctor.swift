@@ -122,6 +122,7 @@ package final class Doctor {
             SELECT made_by, strategies.project, version, document, kind FROM strategies
             LEFT JOIN journal ON sequence = made_by ORDER BY made_by
             """)
+        var current: [ProjectID: Strategy] = [:]
         while try row.step() {
             let (madeBy, project) = (row.integer(0), ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(1))))
             if madeBy > lastSequence {
@@ -151,6 +152,10 @@ package final class Doctor {
                 continue
             }
             uniqueTypes[project] = earlier + [(madeBy, strategy.unique)]
+            current[project] = strategy
+        }
+        for (project, strategy) in current.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            if let warning = Finding(strategy, of: project) { findings.append(warning) }
         }
     }
 

@@ -162,6 +162,8 @@ struct StrategyTests {
         (restore.production, restore.sandbox) = (.transferIfInactive, .keepOriginal)
         var guards = Guards()
         guards.limits = [.email: 3, .customerID: 1]
+        // As a strategy was kept before there was on_limit.
+        guards.namesOnLimit = false
         (guards.sharedDevicePeople, guards.joinsSameUserIDs) = (50, true)
         guards.signing = [.claim: .require, .idsync: .log]
         let custom = Strategy(
