@@ -22,11 +22,12 @@ enum StrategySetCommand: ProgramCommand {
     static let usage = """
         onym strategy set (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
-        NAME is \(names). FILE is a JSON document in
-        the form of "onym strategy show --json", or any part of it. With - the command reads standard input.
+        NAME is one of
+        \(StrategyArgument.names(width: 110)).
+        FILE is a JSON document in the form of "onym strategy show --json", or any part of it. With - the command reads
+        standard input. Each change makes a version; "onym strategy dry-run" shows the results of a change before it.
         """
     static let valuedFlags = ["preset", "file", "project"]
-    private static let names = StrategyArgument.presets.joined(separator: ", ")
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try StrategyText.show(
@@ -37,14 +38,31 @@ enum StrategySetCommand: ProgramCommand {
 
 /// The strategy that a command's arguments ask for.
 private enum StrategyArgument {
-    static let presets = StrategyPreset.allCases.filter { $0.strategy != nil }.map(\.rawValue)
+    private static let presets = StrategyPreset.allCases.filter { $0.strategy != nil }.map(\.rawValue)
+
+    /// The names of all presets, in lines.
+    static func names(width: Int) -> String {
+        var lines = [""]
+        for (number, name) in presets.enumerated() {
+            let word = number + 1 < presets.count ? name + "," : name
+            let last = lines.count - 1
+            if lines[last].isEmpty {
+                lines[last] = word
+            } else if lines[last].count + word.count < width {
+                lines[last] += " " + word
+            } else {
+                lines.append(word)
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
 
     static func document(_ arguments: Arguments) throws(CommandFault) -> [UInt8] {
         switch (arguments["preset"], arguments["file"]) {
         case (let preset?, nil):
-            let presets = StrategyArgument.presets
-            guard presets.contains(preset) else {
-                throw .usage("There is no preset \"\(preset)\"; there are \(presets.joined(separator: ", ")).")
+            // The names with mparticle in front are as good as those of the list.
+            guard presets.contains(preset) || StrategyPreset.otherNames.contains(where: { $0.name == preset }) else {
+                throw .usage("There is no preset \"\(preset)\".")
             }
             var json = JSONWriter()
             json.object { json in
@@ -234,7 +252,7 @@ private enum StrategyText {
             try value.forEachMember(at: "an object") { key, member throws(JSONFault) in
                 members.append("\(key.copy()) \(try shown(member))")
             }
-            return members.joined(separator: ", ")
+            return members.isEmpty ? "-" : members.joined(separator: ", ")
         case .null, .unsigned, .double: return "-"
         }
     }
