@@ -21,6 +21,8 @@ struct RehearsalTests {
             let hint = "ONYM_SEED=\(seed), history \(number):\n\(history.told.joined(separator: "\n"))"
             let rehearsal = try history.rehearse()
             let isExact = rehearsal.difference.unknown.repeats == 0 && rehearsal.difference.unknown.hashOnly == 0
+            #expect((rehearsal.difference.unknown.gapSeconds > 0) == history.wasKilled, "\(hint)")
+            if history.hasLost { continue }
             if history.isUnsure || !isExact, !history.erased.isEmpty || history.hasRepeats { continue }
             compared += 1
             let (would, fresh) = (history.reading(of: rehearsal), try history.readingOfFreshStore())
@@ -35,6 +37,8 @@ struct RehearsalTests {
             // The log has no values, other presets may block others, and an erasure removes its values from other calls.
             if history.blocksOthers || difference.erasedPeople > 0 { unknown.hashOnly = 0 }
             if history.hasRepeats { unknown.repeats = 0 }
+            // A kill that lost nothing leaves a gap too.
+            if history.wasKilled { unknown.gapSeconds = 0 }
             #expect(unknown == Difference.Unknown(), "\(difference.unknown)\n\(hint)")
             #expect(difference.erasedPeople == history.erased.count, "\(hint)")
             let rules = difference.rules
@@ -107,6 +111,8 @@ private final class RehearsedHistory {
     /// Whether the log left out repeated calls.
     var hasRepeats: Bool { repeated + log.figures.repeated > 0 }
     private var repeated = 0
+    /// Whether the server was killed, and whether the log lost calls by that.
+    private(set) var (wasKilled, hasLost) = (false, false)
     private var log: CallLog
     /// Whether an administrator's call names a person that no call of the fresh store made. What comes of it is not defined.
     private(set) var isUnsure = false
@@ -176,6 +182,7 @@ private final class RehearsedHistory {
         let people = current.keys.filter { !erased.contains($0) }.sorted()
         func person(_ generator: inout SeededGenerator) -> PersonID? { people.randomElement(using: &generator) }
         if generator.oneIn(30) { try restart() }
+        if generator.oneIn(150) { try kill() }
         switch Int.random(in: 0..<22, using: &generator) {
         case 0..<11:
             let occasion = [Identify.Occasion.start, .login, .logout].randomElement(using: &generator) ?? .start
@@ -239,6 +246,24 @@ private final class RehearsedHistory {
         repeated += log.figures.repeated
         try live.reopen()
         log = try live.learnCalls()
+    }
+
+    /// Kills the server and starts it again. What the log had not written is lost, and the start notes a gap, as ``Engine`` does.
+    private func kill() throws {
+        wasKilled = true
+        if generator.oneIn(2) {
+            live.writer.writeLog(within: LogLimit(), at: live.clock.now)
+            // Counts of repeated calls wait for a call, and are lost.
+            repeated += log.figures.repeated
+        } else {
+            hasLost = true
+        }
+        try live.reopen()
+        log = try live.learnCalls()
+        let gap = LogSegment(
+            project: World.project, last: live.store.counts.lastSequence, at: live.clock.now,
+            content: .gap(milliseconds: 2000))
+        try live.store.keep([gap], within: LogLimit())
     }
 
     private func names() -> (StoreFixture) -> [Identity] {
