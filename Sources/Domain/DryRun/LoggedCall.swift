@@ -41,7 +41,7 @@ package struct LoggedCall: Sendable {
     /// The number of kept holders of a call without a person.
     private static let holdersAtMost = 8
 
-    /// The bytes of a call in the log; nil if the log does not keep the call.
+    /// A call for the log; nil if the log does not keep the call.
     ///
     /// - Parameters:
     ///   - act: the act.
@@ -61,38 +61,75 @@ package struct LoggedCall: Sendable {
         if namesBlocked { flags.insert(.namedBlocked) }
         let holders = person == nil ? Array(holders.prefix(holdersAtMost)) : []
         if !holders.isEmpty { flags.insert(.holders) }
-        var packer = Packer()
-        packer.add(flags.rawValue)
-        if let person { packer.add(person) }
-        if !holders.isEmpty {
-            packer.add(UInt64(holders.count))
-            for holder in holders { packer.add(holder) }
-        }
-        act.pack(into: &packer, strategy)
         // A logout may make a person each time, and a call without its blocked values as well.
         var canRepeat = !isJournalled && !namesBlocked
         if case .identify(let identify) = act, identify.occasion == .logout { canRepeat = false }
         return Packed(
-            bytes: packer.bytes, at: moment, names: act.names(person, holders),
-            types: act.identities.reduce(0) { $0 | 1 << UInt64($1.type.rawValue & 63) }, canRepeat: canRepeat)
+            act: act, flags: flags, person: person, holders: holders, strategy: strategy, at: moment,
+            names: act.names(person, holders), canRepeat: canRepeat)
     }
 
-    /// A call without its place.
+    /// A call without its place. Most calls repeat another call, and the log keeps none of these. So a call is packed only when it
+    /// is kept.
     package struct Packed: Sendable {
-        let bytes: [UInt8]
+        private let act: NamingAct
+        private let flags: Flags
+        private let person: PersonID?
+        private let holders: [PersonID]
+        private let strategy: Strategy
         package let at: Instant
         /// The identities and people of the call, for its naming component.
         package let names: [UInt64]
-        /// One bit for each type of the call.
-        package let types: UInt64
         /// Whether a repetition of the call may be left out.
         package let canRepeat: Bool
 
-        /// A hash of all but the time.
+        fileprivate init(
+            act: NamingAct, flags: Flags, person: PersonID?, holders: [PersonID], strategy: Strategy, at: Instant,
+            names: [UInt64], canRepeat: Bool
+        ) {
+            (self.act, self.flags, self.person, self.holders) = (act, flags, person, holders)
+            (self.strategy, self.at, self.names, self.canRepeat) = (strategy, at, names, canRepeat)
+        }
+
+        /// The bytes of the call in the log.
+        func bytes() -> [UInt8] {
+            var packer = Packer()
+            packer.add(flags.rawValue)
+            if let person { packer.add(person) }
+            if !holders.isEmpty {
+                packer.add(UInt64(holders.count))
+                for holder in holders { packer.add(holder) }
+            }
+            act.pack(into: &packer, strategy)
+            return packer.bytes
+        }
+
+        /// One bit for each type of the call.
+        package var types: UInt64 { act.identities.reduce(0) { $0 | 1 << UInt64($1.type.rawValue & 63) } }
+
+        /// A hash of all but the time. Calls with one hash are equal.
         package func content(in project: ProjectID) -> UInt64 {
             var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bitPattern: Int64(project.rawValue))
-            for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-            return hash ^ hash >> 31
+            func add(_ word: UInt64) {
+                hash = (hash ^ word) &* 0x9E37_79B9_7F4A_7C15
+                hash ^= hash >> 29
+            }
+            guard case .identify(let identify) = act else {
+                for byte in bytes() { add(UInt64(byte)) }
+                return hash
+            }
+            // The hash of an identity also stands for its type.
+            add(
+                UInt64(flags.rawValue) << 16 | UInt64(identify.occasion.rawValue) << 8 | (identify.mergesNobody ? 1 : 0)
+            )
+            add(UInt64(bitPattern: person?.rawValue ?? 0))
+            add(UInt64(bitPattern: identify.previous?.rawValue ?? 0))
+            for holder in holders { add(UInt64(bitPattern: holder.rawValue)) }
+            for identity in identify.identities {
+                add(identity.key.hash.high)
+                add(identity.key.hash.low)
+            }
+            return hash
         }
     }
 
@@ -171,7 +208,7 @@ package struct LogSegment: Equatable, Sendable {
 
     /// Adds a call after the other calls. Each call has its place and its moment as differences to the call before it.
     package mutating func add(_ call: LoggedCall.Packed, at place: JournalSequence) {
-        add(call.bytes, at: place, call.at)
+        add(call.bytes(), at: place, call.at)
     }
 
     /// Adds a note about repeated calls.

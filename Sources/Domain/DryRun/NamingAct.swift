@@ -56,12 +56,14 @@ package enum NamingAct: Sendable {
 
     /// The identities and people of the call as numbers, for its naming component.
     func names(_ found: PersonID?, _ holders: [PersonID]) -> [UInt64] {
-        var names = identities.map(\.key.name)
-        var people = holders
-        if let found { people.append(found) }
-        if let person { people.append(person) }
-        if case .identify(let act) = self, let previous = act.previous { people.append(previous) }
-        names += people.map(\.name)
+        let identities = identities
+        var names: [UInt64] = []
+        names.reserveCapacity(identities.count + holders.count + 3)
+        for identity in identities { names.append(identity.key.name) }
+        for holder in holders { names.append(holder.name) }
+        if let found { names.append(found.name) }
+        if let person { names.append(person.name) }
+        if case .identify(let act) = self, let previous = act.previous { names.append(previous.name) }
         return names
     }
 
