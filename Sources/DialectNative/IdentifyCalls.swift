@@ -258,9 +258,7 @@ package enum IdentifyCalls {
                     json.key("from")
                     json.decimalString(merge.from.rawValue)
                     json.key("into")
-                    // A dry run makes no person, so no id exists.
-                    json.decimalString(
-                        identified.isReadOnly && identified.isNew ? 0 : merge.into.rawValue)
+                    json.decimalString(merge.into.rawValue)
                 }
             }
         }

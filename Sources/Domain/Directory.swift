@@ -14,12 +14,16 @@ package final class Directory: Sendable {
     private let consoles: [ProjectID: ConsoleBook]
     /// The options of projects for the stores that confirm purchases.
     private let storeOptions: [ProjectID: StoreOptions]
+    /// The hash of the store's identities, with which a decision finds equal user ids of other dialects. Nil only in facts that
+    /// belong to no store.
+    package let hash: KeyedHash?
 
     package init(
         projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
         strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:],
-        consoles: [ProjectID: ConsoleBook] = [:], storeOptions: [ProjectID: StoreOptions] = [:]
+        consoles: [ProjectID: ConsoleBook] = [:], storeOptions: [ProjectID: StoreOptions] = [:], hash: KeyedHash? = nil
     ) {
+        self.hash = hash
         self.storeOptions = storeOptions
         self.consoles = consoles
         self.signingKeys = signingKeys
@@ -67,7 +71,8 @@ package final class Directory: Sendable {
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions, hash: hash
+        )
     }
 
     /// The links and sessions of a project's console.
@@ -104,7 +109,8 @@ package final class Directory: Sendable {
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions, hash: hash
+        )
     }
 
     /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.

@@ -17,7 +17,8 @@ package struct Identify: Act {
     /// The person of the device before the call, if there was a person.
     package private(set) var previous: PersonID?
     package let inspection: Inspection
-    /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
+    /// Whether the caller may merge nobody, and finds nobody by an equal user id of another dialect, because it has no proof
+    /// (spec/rules.md, decision 9).
     package private(set) var mergesNobody = false
     /// One bit for each identity whose value was a random UUID, in a call that the journal has kept without values.
     private(set) var keptUUIDs: UInt64?
@@ -139,7 +140,7 @@ extension Identify {
         _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
-        var lookUp = Resolution(identities: identities, strategy: strategy)
+        var lookUp = Resolution(identities: identities, strategy: strategy, joining: mergesNobody ? nil : project)
         lookUp.setAside(in: view)
         observer.setsAside(lookUp.inputsSetAside)
         // A strategy without login types has no known users, so a login is an identify.

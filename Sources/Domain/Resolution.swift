@@ -12,12 +12,17 @@ struct Resolution {
     private var demoted: UInt64 = 0
     private var overLimit: UInt64 = 0
     private var contested: UInt64 = 0
+    /// The project, if an equal user id of another dialect finds a known group; nil otherwise.
+    private let joining: ProjectID?
     /// Whether the moments of sightings decided between several people.
     private(set) var restsOnSightings = false
 
-    init(identities: [Identity], strategy: Strategy) {
+    /// - Parameter joining: the project of a caller that may get a group by an equal user id of another dialect; nil for other
+    ///   callers.
+    init(identities: [Identity], strategy: Strategy, joining: ProjectID? = nil) {
         self.identities = identities
         self.strategy = strategy
+        self.joining = strategy.guards.joinsSameUserIDs ? joining : nil
         protectsKnown = strategy.rules.protectsKnown
     }
 
@@ -226,7 +231,7 @@ struct Resolution {
             if isImmutable { (holdsImmutable, matchesImmutable) = (true, matchesImmutable || matches) }
             return true
         }
-        if holdsLogin, !matchesLogin, protectsKnown { return .login }
+        if holdsLogin, !matchesLogin, protectsKnown, !holdsEqualUserID(group, person, in: view) { return .login }
         return holdsImmutable && !matchesImmutable ? .immutable : nil
     }
 
@@ -247,8 +252,29 @@ struct Resolution {
         let login = strategy.login.isEmpty ? IdentityTypeSet([.customerID]) : strategy.login
         let isKnown = isOtherDialectsUser || holds(login)
         let isAskedForUser = !strategy.login.isEmpty || types.contains(.customerID)
-        if isKnown, isAskedForUser, protectsKnown, !matches(login) { return .login }
+        if isKnown, isAskedForUser, protectsKnown, !matches(login),
+            !isOtherDialectsUser || !holdsEqualUserID(group, person, in: view)
+        {
+            return .login
+        }
         return holds(strategy.immutable) && !matches(strategy.immutable) ? .immutable : nil
+    }
+
+    /// Whether a group holds a user id of another dialect that equals a user id of the call. Under `same_user_id` both belong to one
+    /// human, so the group is found as by a login identity. A user id that somebody holds is not asked: its holder is in the group
+    /// already, or an undo has parted the two.
+    private func holdsEqualUserID<V: DecisionFacts>(_ group: Group, _ person: V.Person, in view: V) -> Bool {
+        guard let joining, let hash = view.directory.hash else { return false }
+        return identities.contains { identity in
+            guard SameUserID.types.contains(identity.type), types.contains(identity.type), !identity.value.isEmpty,
+                view.holderCount(of: identity.key) == 0
+            else { return false }
+            return SameUserID.types.contains { type in
+                type != identity.type
+                    && holds(
+                        group, person, IdentityKey(type, identity.value.utf8.span, in: joining, hash: hash), in: view)
+            }
+        }
     }
 
     /// Chooses between equal people: the previous person of the device, else the person seen last, else the oldest person

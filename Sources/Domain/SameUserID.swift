@@ -39,7 +39,16 @@ package struct SameUserID: Sendable {
     func merges<V: DecisionFacts>(
         after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V
     ) -> (changes: [Change], full: Full?) {
-        if names.isEmpty { return ([], nil) }
+        let joins = joins(after: changes, stamp, in: project, view)
+        return (joins.changes, joins.full)
+    }
+
+    /// The result of ``merges(after:_:in:_:)``, and the root of the person's group after the merges; nil if the group stays as it
+    /// was.
+    func joins<V: DecisionFacts>(
+        after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) -> (changes: [Change], full: Full?, root: PersonID?) {
+        if names.isEmpty { return ([], nil, nil) }
         let bounds = view.strategy(of: project).guards.bounds
         var full: Full?
         var next = stamp.person
@@ -53,6 +62,7 @@ package struct SameUserID: Sendable {
             }
         }
         var merged: [Change] = []
+        var root: PersonID?
         var joined = Joined(changes)
         for change in changes {
             guard case .linked(let person, let identity) = change, let name = names[identity.key] else { continue }
@@ -62,9 +72,12 @@ package struct SameUserID: Sendable {
                 // The last merge makes the root, so the order must always be the same.
                 for holder in holders.sorted() {
                     guard joined.mayJoin(person, holder, view) else { continue }
-                    if !joined.areOne(person, holder, view), joined.isFull(joining: person, holder, bounds, view) {
-                        full = .group
-                        continue
+                    if !joined.areOne(person, holder, view) {
+                        guard !joined.isFull(joining: person, holder, bounds, view) else {
+                            full = .group
+                            continue
+                        }
+                        root = view.group(of: holder).root
                     }
                     let merge = Merge(
                         id: MergeID(rawValue: next.rawValue), from: person, into: holder, rule: .sameUserID)
@@ -74,7 +87,7 @@ package struct SameUserID: Sendable {
                 }
             }
         }
-        return (merged, full)
+        return (merged, full, root)
     }
 
     /// The changes that keep pairs of people apart, after the undo of a merge or after a split: a mark of each two people, and the
@@ -141,9 +154,22 @@ package struct SameUserID: Sendable {
 /// The groups by merges of this call, together with the merges in force.
 struct Joined {
     private var merges: [Merge] = []
+    /// The people that the call gives identities, once for each identity.
+    private var linked: [PersonID] = []
+    private var unlinked: [PersonID] = []
 
     init(_ changes: [Change]) {
-        merges = changes.compactMap { if case .merged(let merge) = $0 { merge } else { nil } }
+        for change in changes {
+            switch change {
+            case .merged(let merge): merges.append(merge)
+            case .linked(let person, _): linked.append(person)
+            case .unlinked(let person, _, _): unlinked.append(person)
+            case .personMade, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
+                .appMade,
+                .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet:
+                continue
+            }
+        }
     }
 
     mutating func add(_ merge: Merge) { merges.append(merge) }
@@ -169,7 +195,9 @@ struct Joined {
         let groups = groups(with: one, view).merging(groups(with: other, view)) { one, _ in one }
         if groups.values.reduce(0, { $0 + $1.count }) > bounds.membersPerGroup { return true }
         guard let limit = bounds.identitiesPerGroup else { return false }
-        return groups.values.reduce(0) { $0 + view.totals(of: $1).identities.values.reduce(0, +) } > limit
+        let held = groups.values.reduce(0) { $0 + view.totals(of: $1).identities.values.reduce(0, +) }
+        func isOfThem(_ person: PersonID) -> Bool { groups[view.group(of: person).root] != nil }
+        return held + linked.count(where: isOfThem) - unlinked.count(where: isOfThem) > limit
     }
 
     /// The groups that the merges of this call connect with the group of a person, by their roots.

@@ -25,7 +25,9 @@ extension Search {
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
         guard strategy.isPlain else { return try decideWithRules(stamp, in: project, view) }
-        var lookUp = Resolution(identities: identities, strategy: strategy)
+        // A search knows no proof of its caller.
+        var lookUp = Resolution(
+            identities: identities, strategy: strategy, joining: strategy.guards.requiresProof ? nil : project)
         lookUp.setAside(in: view)
         var explanation = Explanation()
         explanation.setsAside(lookUp.inputsSetAside)
@@ -56,7 +58,8 @@ extension Search {
     ) throws(Refusal) -> Decision<Identified> {
         let immutable = view.strategy(of: project).immutable
         let call = Identify(.start, identities: identities)
-        var procedure = Procedure(call, stamp, in: project, view)
+        var procedure = Procedure(
+            view.strategy(of: project).guards.requiresProof ? call.mergingNobody : call, stamp, in: project, view)
         guard let found = try procedure.search() else {
             // The writer has documents that may name a person.
             if !view.hasDocuments { return Decision(call.nobody, restsOnSightings: true) }

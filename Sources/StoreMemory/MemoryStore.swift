@@ -7,7 +7,7 @@ import Threads
 /// It stores nothing on disk.
 package final class MemoryStore: Store {
     private struct State {
-        var facts = Facts()
+        var facts: Facts
         var lastSequence = JournalSequence.zero
         var lastPerson: PersonID?
         var journal: [JournalEntry] = []
@@ -52,10 +52,11 @@ package final class MemoryStore: Store {
 
     package let hash: KeyedHash
     private let derived = DerivedValues()
-    private let state = Monitor(State())
+    private let state: Monitor<State>
 
     package init(hash: KeyedHash) {
         self.hash = hash
+        state = Monitor(State(facts: Facts(directory: Directory(hash: hash))))
     }
 
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {

@@ -123,7 +123,7 @@ enum DirectoryTables {
         """)
 
     /// Reads the whole directory, in two round trips.
-    static func read(_ connection: Connection) throws(StoreFault) -> Directory {
+    static func read(_ connection: Connection, _ hash: KeyedHash) throws(StoreFault) -> Directory {
         let answers = try StorePostgres.attempt { () throws(PostgresFault) in
             for statement in [projects, apps, keys, strategies] { connection.send(statement) }
             return try connection.answers()
@@ -131,7 +131,7 @@ enum DirectoryTables {
         let found = (0..<answers[0].count).map { project(answers[0], $0) }
         let directory = Directory(
             projects: found, apps: try apps(answers[1]), keys: try keys(answers[2]),
-            strategies: try strategies(answers[3]))
+            strategies: try strategies(answers[3]), hash: hash)
         guard let whole = directory.with(try documents(of: found, connection)) else {
             throw unknown("the directory has a document")
         }

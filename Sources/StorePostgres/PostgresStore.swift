@@ -64,13 +64,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
         try PostgresTables.refuseHalf(session.connection)
         hash = KeyedHash(key: try PostgresStore.hashKey(session.connection, orNew: newHashKey))
         let state = try session.begin()
-        let directory = try DirectoryTables.read(session.connection)
+        let directory = try DirectoryTables.read(session.connection, hash)
         try session.rollBack()
         let shared = Monitor(Shared(state: state, directory: directory, directoryCall: state.directory))
         self.shared = shared
         followed = (state.directory, directory)
         self.session = session
-        watch = StateWatch(settings, shared)
+        watch = StateWatch(settings, shared, hash)
         vacuum = Vacuum(settings)
     }
 
@@ -212,7 +212,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
             if shared.state.sequence < state.sequence { shared.state = state }
         }
         if state.directory == followed.call { return }
-        let directory = try DirectoryTables.read(session.connection)
+        let directory = try DirectoryTables.read(session.connection, hash)
         followed = (state.directory, directory)
         shared.withLock { shared in
             (shared.directory, shared.directoryCall) = (directory, state.directory)
@@ -307,7 +307,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
             inDoubtStood = found.count == 1 && found.withBytes(0, 0) { Hash128($0) } == batch.name
             inDoubt = nil
         }
-        let directory = try DirectoryTables.read(session.connection)
+        let directory = try DirectoryTables.read(session.connection, hash)
         try session.rollBack()
         followed = (state.directory, directory)
         shared.withLock { shared in

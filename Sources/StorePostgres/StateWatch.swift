@@ -22,6 +22,7 @@ final class StateWatch: Sendable {
     private let thread = Monitor<WorkerThread?>(nil)
     private let settings: PostgresSettings
     private let shared: Monitor<PostgresStore.Shared>
+    private let hash: KeyedHash
 
     /// The pause between two checks.
     static let pauseMilliseconds = 200
@@ -33,7 +34,8 @@ final class StateWatch: Sendable {
     /// Takes or renews the lease. Without the lease the statement writes nothing.
     private let lead: Connection.Statement
 
-    init(_ settings: PostgresSettings, _ shared: Monitor<PostgresStore.Shared>) {
+    init(_ settings: PostgresSettings, _ shared: Monitor<PostgresStore.Shared>, _ hash: KeyedHash) {
+        self.hash = hash
         self.settings = settings
         self.shared = shared
         var generator = SystemRandomNumberGenerator()
@@ -95,7 +97,7 @@ final class StateWatch: Sendable {
             return shared.directoryCall
         }
         if state.directory > known {
-            let directory = try DirectoryTables.read(connection)
+            let directory = try DirectoryTables.read(connection, hash)
             shared.withLock { shared in
                 if shared.directoryCall < state.directory {
                     (shared.directory, shared.directoryCall) = (directory, state.directory)

@@ -283,7 +283,8 @@ struct IndexLoader {
                     madeAt: Instant(milliseconds: app.integer(8)),
                     revokedAt: app.optionalInteger(10).map(Instant.init)))
         }
-        return Directory(projects: projects, apps: apps, keys: try loadKeys(), strategies: try loadStrategies())
+        return Directory(
+            projects: projects, apps: apps, keys: try loadKeys(), strategies: try loadStrategies(), hash: hash)
     }
 
     private func loadKeys() throws(SQLiteFault) -> [AccessKey] {

@@ -56,6 +56,68 @@ struct IdentifyCallTests {
         #expect(parted.list("merged").isEmpty && parted.list("kept_apart").first?["rule"] as? String == "parted")
     }
 
+    /// Names a user of Claim.
+    private func claim(_ client: NativeClient, _ user: String) throws -> String {
+        let answer = try client.claimDialect("properties", #"{"user_id":"\#(user)","properties":{"a":"b"}}"#)
+        #expect(answer.status == 200, "\(answer)")
+        return try #require(client.get("/onym/v1/people/claim_user_id:\(user)").text("id"))
+    }
+
+    @Test("tells the merge with an equal user id of another dialect, and its root", arguments: StoreKind.allCases)
+    func sameUserID(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try rules(client, #"{"same_user_id":true}"#)
+        let claimed = try claim(client, "ada")
+        let body = #"{"kind":"login","ids":{"customerid":"ada"}}"#
+        let foreseen = try call(client, body, query: "?dry_run=true")
+        #expect(foreseen.text("person") == "0" && foreseen.text("root") == claimed, "\(foreseen)")
+        #expect(foreseen.list("merged").first?["from"] as? String == "0")
+        let first = try call(client, body)
+        #expect(first["new"] as? Bool == true && first.text("root") == claimed, "\(first)")
+        let merged = try #require(first.list("merged").first)
+        #expect(merged["from"] as? String == first.text("person") && merged["into"] as? String == claimed)
+        let again = try call(client, body)
+        #expect(again.text("person") == first.text("person") && again.text("root") == claimed, "\(again)")
+        #expect(again.list("merged").isEmpty)
+    }
+
+    @Test("finds a known group by an equal user id of another dialect", arguments: StoreKind.allCases)
+    func foundByEqualUserID(_ kind: StoreKind) throws {
+        for isJoining in [true, false] {
+            let client = try NativeClient(kind)
+            try rules(client, #"{"same_user_id":\#(isJoining)}"#)
+            let device = try call(client, #"{"ids":{"ios_idfv":"1"}}"#).text("person") ?? ""
+            let claimed = try claim(client, "ada")
+            #expect(try client.post("/onym/v1/merges", #"{"from":"\#(device)","into":"\#(claimed)"}"#).status == 200)
+            // The user id of somebody else does not find the group, and neither does the device alone.
+            for ids in [#"{"customerid":"bob","ios_idfv":"1"}"#, #"{"ios_idfv":"1"}"#] {
+                #expect(try call(client, #"{"ids":\#(ids)}"#, query: "?dry_run=true")["new"] as? Bool == true)
+            }
+            let login = #"{"kind":"login","ids":{"customerid":"ada","ios_idfv":"1"}}"#
+            for query in ["?dry_run=true", ""] {
+                let answer = try call(client, login, query: query)
+                #expect(answer["new"] as? Bool == !isJoining, "\(answer)")
+                #expect((answer.text("person") == device) == isJoining, "\(answer)")
+            }
+            let ada = try client.get("/onym/v1/people/customerid:ada")
+            #expect((ada["members"] as? [String] ?? []).contains(device) == isJoining, "\(ada)")
+        }
+    }
+
+    @Test("finds no group by an equal user id after an undo has parted the two", arguments: StoreKind.allCases)
+    func partedEqualUserID(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try rules(client, #"{"same_user_id":true,"hierarchy":["ios_idfv","customerid"]}"#)
+        let claimed = try claim(client, "ada")
+        let first = try call(client, #"{"kind":"login","ids":{"customerid":"ada"}}"#)
+        let merge = try #require(first.list("merged").first?["id"] as? String)
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
+        let device = try call(client, #"{"ids":{"ios_idfv":"1"}}"#).text("person") ?? ""
+        #expect(try client.post("/onym/v1/merges", #"{"from":"\#(device)","into":"\#(claimed)"}"#).status == 200)
+        let answer = try call(client, #"{"kind":"login","ids":{"customerid":"ada","ios_idfv":"1"}}"#)
+        #expect(answer.text("person") == first.text("person"), "\(answer)")
+    }
+
     @Test("writes traits with the call or not at all", arguments: StoreKind.allCases)
     func traits(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

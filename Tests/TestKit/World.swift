@@ -11,7 +11,8 @@ package struct World {
     private var made: UInt64 = 0
 
     package init(_ strategy: Strategy = .default) {
-        facts = Facts(directory: Directory(strategies: [World.project: StrategyHistory(first: strategy)]))
+        facts = Facts(
+            directory: Directory(strategies: [World.project: StrategyHistory(first: strategy)], hash: World.hash))
     }
 
     package static func identity(_ type: IdentityType, _ value: String) -> Identity {

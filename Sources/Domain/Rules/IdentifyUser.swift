@@ -77,14 +77,21 @@ package struct IdentifyUser: KeptAct {
         answer.keptApart = procedure.explanation.keptApart.map(\.rule)
         let decideOn = (tried ?? view.strategy(of: project)).rules.decideOn
         if !answer.isNew, decideOn == .member { answer.root = view.group(of: answer.person).root }
+        answer.root = procedure.joinedRoot ?? answer.root
         if let previous = identify.previous {
             answer.previousIsUnknown = view.isErased(previous) || view.person(previous, in: project) == nil
         }
         let written = try writeTraits(of: answer.person, isNew: answer.isNew, stamp, view)
         answer.traits = written?.names
         if isReadOnly, answer.isNew {
+            // A dry run makes no person, so no id exists.
+            let nobody = PersonID(rawValue: 0)
+            func named(_ person: PersonID) -> PersonID { person == stamp.person ? nobody : person }
+            answer.merged = answer.merged.map {
+                Merge(id: $0.id, from: named($0.from), into: named($0.into), rule: $0.rule)
+            }
             answer.person = PersonID(rawValue: 0)
-            answer.root = answer.person
+            answer.root = procedure.joinedRoot ?? answer.person
         }
         if identify.inspection.contains(.explains) { answer.explanation = procedure.explanation.sorted }
         var outcome = decision.outcome

@@ -25,6 +25,8 @@ struct Procedure<V: DecisionFacts> {
     /// The identities that the call did not link, also if the decision changes nothing.
     private(set) var inputs: [JournalEntry.Input]?
     private(set) var restsOnSightings = false
+    /// The root of the person's group after the merges of equal user ids; nil if they merged nobody.
+    private(set) var joinedRoot: PersonID?
     private var full: Full?
 
     private var identities: [Identity] { call.identities }
@@ -38,7 +40,8 @@ struct Procedure<V: DecisionFacts> {
         strategy = tried ?? view.strategy(of: project)
         rules = strategy.rules
         decidesOnGroups = rules.decideOn == .group
-        lookUp = Resolution(identities: call.identities, strategy: strategy)
+        lookUp = Resolution(
+            identities: call.identities, strategy: strategy, joining: call.mergesNobody ? nil : project)
     }
 
     /// The person of a call, or the reason why the call makes a person.
@@ -613,6 +616,7 @@ struct Procedure<V: DecisionFacts> {
         let root = target == nil && !merging.isEmpty ? person : oldest?.id ?? person
         links.changes += merges.map(Change.merged)
         noteUser(root, parties, held, &links)
+        joinSameUserIDs(&links)
 
         let isKnown =
             !links.linked.isDisjoint(with: strategy.login)
@@ -688,6 +692,20 @@ struct Procedure<V: DecisionFacts> {
         return merges
     }
 
+    /// Merges the person with the people that hold the call's user id in other dialects, so that the answer can tell these merges
+    /// and the root. The writer does the same after each call that links a user id, and finds these merges in place.
+    private mutating func joinSameUserIDs(_ links: inout Attaching<V>) {
+        guard strategy.guards.joinsSameUserIDs, links.hasLinked, !call.mergesNobody, view.hasDocuments,
+            let hash = view.directory.hash
+        else { return }
+        let names = SameUserID(
+            identities.filter { links.linked.contains($0.type) }, except: strategy.blockedValues, in: project,
+            hash: hash)
+        let joins = names.joins(after: links.changes, stamp, in: project, view)
+        links.changes += joins.changes
+        (joinedRoot, full) = (joins.root, full ?? joins.full)
+    }
+
     /// Notes the last user of the devices of a call that names a login identity of the person.
     private func noteUser(_ person: PersonID, _ parties: [Party], _ held: UInt64, _ links: inout Attaching<V>) {
         guard rules.deviceWithoutUser == .lastKnown else { return }
@@ -755,7 +773,7 @@ extension Identify {
     /// Whether the value of an identity is a random UUID.
     func isUUID4(_ index: Int) -> Bool {
         if let keptUUIDs { return keptUUIDs & 1 << UInt64(index) != 0 }
-        let bytes = Array(identities[index].value.utf8)
+        let bytes = identities[index].value.utf8
         guard bytes.count == 36 else { return false }
         return bytes.enumerated().allSatisfy { place, byte in
             switch place {
@@ -775,11 +793,16 @@ extension Identify {
 
 extension Call {
     /// The act as the caller may make it. While a dialect requires proof, a client without a proof of the call's users merges
-    /// nobody, because a merge gives what a claim gives (decision 9).
+    /// nobody, because a merge gives what a claim gives (decision 9). Equal user ids of other dialects give the same.
     package func permitted(_ act: any Act, _ strategy: Strategy) -> any Act {
-        guard strategy.mergesByRule, strategy.guards.requiresProof, let proof else { return act }
+        guard strategy.mergesByRule || strategy.guards.joinsSameUserIDs, strategy.guards.requiresProof, let proof else {
+            return act
+        }
         func isProven(_ identities: [Identity]) -> Bool {
-            let users = identities.filter { strategy.login.contains($0.type) }
+            let users = identities.filter {
+                strategy.login.contains($0.type)
+                    || strategy.guards.joinsSameUserIDs && SameUserID.types.contains($0.type)
+            }
             return !users.isEmpty && users.allSatisfy { proof.proves($0.key) }
         }
         if let identify = act as? Identify { return isProven(identify.identities) ? act : identify.mergingNobody }

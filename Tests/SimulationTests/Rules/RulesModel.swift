@@ -34,6 +34,7 @@ struct RulesModel {
         var identitiesPerPerson = 1000
         var identitiesPerDeviceType = 100
         var blocked: [Matcher] = []
+        var joinsSameUserIDs = false
 
         var mergesPeople: Bool { mergeOnMatch != "never" }
     }
@@ -106,13 +107,18 @@ struct RulesModel {
         let id: Int64
         let from: Int64
         let into: Int64
-        let isByRule: Bool
+        /// `administrator`, `match` or `same_user_id`.
+        let rule: String
     }
 
     static let devices: Set<String> = [
         "ios_idfa", "ios_idfv", "push_token", "device_application_stamp", "android_aaid", "android_uuid", "amp_id",
         "roku_aid", "roku_publisher_id", "fire_aid", "microsoft_aid", "microsoft_publisher_id",
     ]
+
+    /// The types with which the dialects name a user by the customer's own id.
+    static let userTypes = ["customerid", "claim_user_id", "access_identity", "linking_external_id"]
+    private static let otherUsers = Set(userTypes.dropFirst())
 
     private(set) var rules: Rules
     /// The people and their identities, both in the order in which calls made them.
@@ -180,8 +186,11 @@ struct RulesModel {
 
     /// Known is a question about the whole group, also where calls decide on people (decision 3).
     private func isKnown(_ holder: Holder) -> Bool {
-        names(of: group(of: holder.id)).contains { rules.login.contains($0.type) }
+        names(of: group(of: holder.id)).contains { makesKnown($0.type) }
     }
+
+    /// A user id of another dialect makes known too.
+    private func makesKnown(_ type: String) -> Bool { rules.login.contains(type) || Self.otherUsers.contains(type) }
 
     private func rank(_ type: String) -> Int { rules.hierarchy.firstIndex(of: type) ?? rules.hierarchy.count }
 
@@ -190,14 +199,45 @@ struct RulesModel {
     /// Merges two people; the code of a refusal, or nil.
     mutating func merge(_ from: Int64, into: Int64, id: Int64) -> String? {
         clock += 1
-        let isMerged = merges.contains { !$0.isByRule && Set([$0.from, $0.into]) == Set([from, into]) }
+        let isMerged = merges.contains { $0.rule == "administrator" && Set([$0.from, $0.into]) == Set([from, into]) }
         if from == into || isMerged { return "one_already" }
         let union = group(of: from).union(group(of: into))
         if !group(of: from).contains(into), isFull(union.count, identities: names(of: union).count) {
             return "group_full"
         }
-        merges.append(Merge(id: id, from: from, into: into, isByRule: false))
+        merges.append(Merge(id: id, from: from, into: into, rule: "administrator"))
         return nil
+    }
+
+    /// Links a user id of another dialect to a person, as a call of that dialect does.
+    mutating func link(_ name: Name, to person: Int64, id: Int64, at moment: Int64) {
+        clock += 1
+        links.append((person, name, moment))
+        _ = joinSameUserIDs(of: [name], person, id)
+    }
+
+    /// Equal user ids of several dialects belong to one human: the person of a new link is merged with each holder of the same
+    /// value in another dialect, once. An undone merge stays undone, and a group that would be too large stays apart.
+    private mutating func joinSameUserIDs(of linked: [Name], _ person: Int64, _ id: Int64) -> [String] {
+        guard rules.joinsSameUserIDs else { return [] }
+        var (made, next): ([String], Int64) = ([], id)
+        for name in linked
+        where Self.userTypes.contains(name.type) && !rules.blocked.contains(where: { $0.blocks(name.value) }) {
+            for type in Self.userTypes where type != name.type {
+                for holder in holders(of: Name(type: type, value: name.value)).sorted() where holder != person {
+                    let pair = Set([person, holder])
+                    let isMade = merges.contains { $0.rule == "same_user_id" && Set([$0.from, $0.into]) == pair }
+                    if isMade || parted.contains(pair) { continue }
+                    let union = group(of: person).union(group(of: holder))
+                    let areOne = group(of: person).contains(holder)
+                    if !areOne, isFull(union.count, identities: names(of: union).count) { continue }
+                    merges.append(Merge(id: next, from: person, into: holder, rule: "same_user_id"))
+                    made.append("\(person) \(holder)")
+                    next += 1
+                }
+            }
+        }
+        return made
     }
 
     private func isFull(_ members: Int, identities: Int) -> Bool {
@@ -209,7 +249,7 @@ struct RulesModel {
         clock += 1
         guard let merge = merges.first(where: { $0.id == id }) else { return "not_found" }
         merges.removeAll { $0.id == id }
-        if merge.isByRule || rules.mergesPeople { parted.insert([merge.from, merge.into]) }
+        if merge.rule != "administrator" || rules.mergesPeople { parted.insert([merge.from, merge.into]) }
         return nil
     }
 
@@ -263,7 +303,13 @@ struct RulesModel {
         if isReadOnly {
             self = before
             clock += 1
-            if answer.isNew { (answer.person, answer.root) = (0, 0) }
+            if answer.isNew {
+                // A dry run makes no person, so no id exists.
+                (answer.person, answer.root) = (0, answer.root == fresh ? 0 : answer.root)
+                answer.merged = answer.merged.map { merge in
+                    merge.split(separator: " ").map { $0 == "\(fresh)" ? "0" : $0 }.joined(separator: " ")
+                }.sorted()
+            }
         } else {
             seenAt[answer.person] = clock
         }
@@ -421,16 +467,23 @@ struct RulesModel {
     private func reasonToExclude(_ holder: Holder, _ search: Search) -> String? {
         let group = group(of: holder.id)
         let held = names(of: group)
-        func isProtected(_ types: Set<String>) -> Bool {
-            held.contains { types.contains($0.type) }
+        func isProtected(_ types: Set<String>, by others: Set<String> = []) -> Bool {
+            held.contains { types.contains($0.type) || others.contains($0.type) }
                 && !search.taking.contains { types.contains($0.type) && held.contains($0) }
         }
-        if search.protectsKnown {
+        /// An equal user id of another dialect is a match too, unless somebody else has the call's user id.
+        let matchesEqualID =
+            rules.joinsSameUserIDs
+            && search.taking.contains { name in
+                name.type == "customerid" && holders(of: name).isEmpty
+                    && held.contains { Self.otherUsers.contains($0.type) && $0.value == name.value }
+            }
+        if search.protectsKnown, !matchesEqualID {
             if !rules.login.isEmpty {
-                if isProtected(rules.login) { return "no_login_identity_matches" }
+                if isProtected(rules.login, by: Self.otherUsers) { return "no_login_identity_matches" }
             } else if group.count > 1, search.taking.contains(where: { $0.type == "customerid" }) {
                 // A strategy without login types protects merged people from other users alone (spec/taking-back.md).
-                if isProtected(["customerid"]) { return "no_login_identity_matches" }
+                if isProtected(["customerid"], by: Self.otherUsers) { return "no_login_identity_matches" }
             }
         }
         return isProtected(rules.immutable) ? "no_immutable_identity_matches" : nil
@@ -497,6 +550,12 @@ struct RulesModel {
             } else if let rule = reasonToExclude(other, search) {
                 keepApart(rule)
                 continue
+            } else if !rules.knownIntoKnown, isKnown(other), together.dropLast().contains(where: isKnown),
+                together.contains(where: { names(of: group(of: $0.id)).contains { Self.otherUsers.contains($0.type) } })
+            {
+                // Limits keep the users of IDSync apart, and user ids of other dialects have no limits.
+                keepApart("known_into_known")
+                continue
             }
             if let rule = guardAgainst(other, own, search) {
                 keepApart(rule)
@@ -541,6 +600,11 @@ struct RulesModel {
             return "device_not_uuid4"
         }
         return nil
+    }
+
+    /// The first id after the merges of a call.
+    private func nextID(after made: [String], _ fresh: Int64) -> Int64 {
+        made.isEmpty ? fresh : (merges.map(\.id).max() ?? fresh) + 1
     }
 
     static func isUUID4(_ value: String) -> Bool {
@@ -615,7 +679,8 @@ struct RulesModel {
                 answer.left.append("\(name.type) limit_reached")
             } else if rules.unique.contains(name.type), !holders(of: name).isEmpty {
                 answer.left.append("\(name.type) held_elsewhere")
-            } else if names(of: [person]).count >= rules.identitiesPerPerson
+            } else if names(of: [person]).count(where: { !Self.otherUsers.contains($0.type) })
+                >= rules.identitiesPerPerson
                 || RulesModel.devices.contains(name.type)
                     && names(of: [person]).count(where: { $0.type == name.type }) >= rules.identitiesPerDeviceType
             {
@@ -637,9 +702,18 @@ struct RulesModel {
                 }
             }
         }
-        (answer.person, answer.root) = (person, root(of: person))
+        // The answer knows the merges of equal user ids. The person is the one that the search found or that the call made.
+        let linked = search.call.names.filter { answer.linked.contains($0.type) }
         let isOfGroup = rules.decideOn == "group"
-        answer.isKnown = names(of: isOfGroup ? group(of: person) : [person]).contains { rules.login.contains($0.type) }
+        let becomesKnown = linked.contains { rules.login.contains($0.type) }
+        answer.isKnown =
+            becomesKnown
+            || (isOfGroup
+                ? isKnown(Holder(id: person, members: [person]))
+                : names(of: [person]).contains { rules.login.contains($0.type) })
+        let next = max(nextID(after: answer.merged, fresh), target == nil ? fresh + 1 : fresh)
+        answer.merged = (answer.merged + joinSameUserIDs(of: linked, person, next)).sorted()
+        (answer.person, answer.root) = (person, root(of: person))
         answer.matched.sort()
         answer.linked.sort()
         answer.left.sort()
@@ -663,7 +737,7 @@ struct RulesModel {
         var made: [String] = []
         var next = winner == nil ? fresh + 1 : fresh
         func add(_ from: Int64, _ into: Int64, _ model: inout RulesModel) {
-            model.merges.append(Merge(id: next, from: from, into: into, isByRule: true))
+            model.merges.append(Merge(id: next, from: from, into: into, rule: "match"))
             made.append("\(from) \(into)")
             next += 1
         }
@@ -672,7 +746,7 @@ struct RulesModel {
         if !winners.contains(hub) { add(hub, holding.first(where: winners.contains) ?? person, &self) }
         for holder in holding where !group(of: hub).contains(holder) { add(holder, hub, &self) }
         for holder in holding where holder != hub && !parted.contains([hub, holder]) {
-            let isNoted = merges.contains { $0.isByRule && Set([$0.from, $0.into]) == [hub, holder] }
+            let isNoted = merges.contains { $0.rule == "match" && Set([$0.from, $0.into]) == [hub, holder] }
             if !isNoted { add(holder, hub, &self) }
         }
         return made.sorted()

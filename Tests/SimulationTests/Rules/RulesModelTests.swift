@@ -14,8 +14,16 @@ struct RulesModelTests {
     @Test("come to the same under each preset", arguments: presets)
     func preset(_ preset: StrategyPreset) throws {
         let rules = try #require(RulesModel.Rules(preset: preset.rawValue))
+        var edit = StrategyEdit()
+        (edit.preset, edit.joinsSameUserIDs) = (preset, true)
+        let joining = try SetStrategy.edit(edit).strategy(after: StrategyHistory(first: .default))
         for seed in RulesModelTests.seeds {
-            var history = RulesHistory(try #require(preset.strategy), rules, seed: seed)
+            // No preset sets same_user_id.
+            let joins = seed % 2 == 0
+            var rules = rules
+            rules.joinsSameUserIDs = joins
+            let strategy = joins ? joining : try #require(preset.strategy)
+            var history = RulesHistory(strategy, rules, seed: seed)
             if let difference = history.play(RulesModelTests.callsPerHistory) {
                 Issue.record("ONYM_SEED=\(seed) \(preset.rawValue)\n\(difference)")
                 return
@@ -81,6 +89,16 @@ struct RulesModelTests {
         let both = Identify(identities: World.identities([.customerID: "ada", .email: "b@x"]), inspection: [.explains])
         seen.note(try #require(try group.decide(IdentifyUser(both), at).answer.as(UserIdentified.self)))
 
+        // A group of which the call names no immutable identity.
+        var several = StrategyEdit()
+        (several.preset, several.immutable) = (.rudderstack, [.email])
+        (several.login, several.unique) = ([.customerID, .email], [.email])
+        var merging = World(try SetStrategy.edit(several).strategy(after: StrategyHistory(first: .default)))
+        merging.identify([.email: "a@x", .iosIDFV: "1"])
+        merging.identify([.customerID: "ada"])
+        let one = Identify(identities: World.identities([.customerID: "ada", .iosIDFV: "1"]), inspection: [.explains])
+        seen.note(try #require(try merging.decide(IdentifyUser(one), at).answer.as(UserIdentified.self)))
+
         for kind in Explanation.Ground.Kind.allCases { #expect(seen.grounds.contains(kind), "\(kind)") }
         // An upload leaves the device that sent it, and the procedure leaves no such note.
         for fate in JournalEntry.Input.Fate.allCases where fate != .sentFrom {
@@ -93,6 +111,7 @@ struct RulesModelTests {
         for code in ["no_login_identity", "identity_in_use", "limit_reached"] {
             #expect(seen.refusals.contains(code), "\(code)")
         }
+        #expect(seen.joins > 20, "\(seen.joins)")
     }
 
     /// A random strategy that a project accepts, in the words of the server and of the model.
@@ -110,7 +129,7 @@ struct RulesModelTests {
             values.randomElement(using: &generator) ?? values[0]
         }
         for _ in 0..<Int.random(in: 1...8, using: &generator) {
-            switch Int.random(in: 0..<19, using: &generator) {
+            switch Int.random(in: 0..<20, using: &generator) {
             case 0: rules.login = pick([["customerid"], ["customerid", "email"], [], ["google"]], &generator)
             case 1:
                 rules.unique = pick(
@@ -135,6 +154,7 @@ struct RulesModelTests {
                 rules.deviceWithoutUser = pick(["resolve", "last_known", "first_known", "always_new"], &generator)
             case 14: rules.contestedDevice = pick(["resolve", "stable_anonymous"], &generator)
             case 15: rules.onExistingUser = pick(["switch", "refuse"], &generator)
+            case 18: rules.joinsSameUserIDs.toggle()
             case 16:
                 // A window without a limit has no meaning.
                 for type in rules.limits.keys { rules.windowDays[type] = pick([7, 30, 365, nil], &generator) }
@@ -191,6 +211,7 @@ struct RulesModelTests {
         edit.onExistingUser = rules.onExistingUser == "refuse" ? .refuse : .switch
         edit.sharedDevicePeople = rules.sharedDevicePeople
         edit.membersPerGroup = rules.membersPerGroup
+        edit.joinsSameUserIDs = rules.joinsSameUserIDs
         edit.blockedValues = BlockedValues(try rules.blocked.map(matcher))
         return try? SetStrategy.edit(edit).strategy(after: StrategyHistory(first: .default))
     }
@@ -219,6 +240,7 @@ private struct RulesHistory {
     private var time: Int64 = 1_800_000_000_000
     private var people: [Int64] = []
     private var told: [String] = []
+    private let strategy: Strategy
     private(set) var seen = Seen()
 
     /// What the answers of the server had.
@@ -227,6 +249,8 @@ private struct RulesHistory {
         var fates: Set<JournalEntry.Input.Fate> = []
         var keptApart: Set<String> = []
         var refusals: Set<String> = []
+        /// The merges of equal user ids.
+        var joins = 0
 
         mutating func note(_ user: UserIdentified) {
             if let explanation = user.explanation {
@@ -242,6 +266,7 @@ private struct RulesHistory {
             fates.formUnion(other.fates)
             keptApart.formUnion(other.keptApart)
             refusals.formUnion(other.refusals)
+            joins += other.joins
         }
     }
 
@@ -254,6 +279,7 @@ private struct RulesHistory {
 
     init(_ strategy: Strategy, _ rules: RulesModel.Rules, seed: UInt64) {
         world = World(strategy)
+        self.strategy = strategy
         model = RulesModel(rules)
         generator = SeededGenerator(seed: seed)
     }
@@ -281,7 +307,7 @@ private struct RulesHistory {
 
     private mutating func decide(_ act: any Act, _ stamp: Stamp) -> (Reply?, refusal: String?) {
         do throws(Refusal) {
-            let decision = try world.decide(act, stamp)
+            let decision = joining(try world.decide(act, stamp), stamp)
             world.keep(decision, stamp)
             return (decision.answer, nil)
         } catch {
@@ -289,8 +315,38 @@ private struct RulesHistory {
         }
     }
 
+    /// The decision with the merges of equal user ids, as the writer adds them.
+    private mutating func joining(_ decision: Decision<Reply>, _ stamp: Stamp) -> Decision<Reply> {
+        guard strategy.guards.joinsSameUserIDs, var outcome = decision.outcome else { return decision }
+        let names = SameUserID(
+            outcome.linked.filter { SameUserID.types.contains($0.type) }, except: strategy.blockedValues,
+            in: World.project, hash: World.hash)
+        let facts = PlainBatchFacts(world.facts)
+        outcome.changes += facts.merges(names, after: outcome.changes, stamp, in: World.project).changes
+        seen.joins += outcome.changes.count {
+            if case .merged(let merge) = $0 { merge.rule == .sameUserID } else { false }
+        }
+        return Decision(decision.answer, outcome: outcome)
+    }
+
+    /// Links a user id of another dialect that nobody has to a person, as a call of that dialect does.
+    private mutating func linkOtherUser(_ stamp: Stamp) -> String? {
+        let type: IdentityType = generator.oneIn(2) ? .claimUserID : .accessIdentity
+        let value = ["ada", "bob", "cyd"].randomElement(using: &generator) ?? "ada"
+        let name = RulesModel.Name(type: "\(type.name)", value: value)
+        guard let person = people.randomElement(using: &generator), model.holders(of: name).isEmpty else { return nil }
+        told.append("\(name.type)=\(value) of \(person)")
+        let linked = Outcome(
+            kind: .attachIdentity, person: PersonID(rawValue: person),
+            changes: [.linked(PersonID(rawValue: person), World.identity(type, value))])
+        world.keep(joining(Decision(Reply(Done()), outcome: linked), stamp), stamp)
+        model.link(name, to: person, id: stamp.person.rawValue, at: stamp.at.milliseconds)
+        return nil
+    }
+
     private mutating func administer() -> String? {
         let stamp = stamp()
+        if generator.oneIn(3) { return linkOtherUser(stamp) }
         if generator.oneIn(2), let id = model.mergeIDs.randomElement(using: &generator) {
             told.append("undo \(id)")
             let (_, refusal) = decide(UndoMerge(MergeID(rawValue: id)), stamp)
