@@ -10,14 +10,16 @@ struct CallRepeats: Sendable {
     private var parents: [UInt32]
     /// For each root, the number of the last call of the component.
     private var touched: [UInt32]
-    /// The numbers of the last calls, by their content.
-    private var last: [UInt64: UInt32] = [:]
+    /// The contents of the last calls, each at a place of its own, and their numbers. A later call takes the place of an earlier one,
+    /// which the log then keeps once more. Empty until the first call.
+    private var contents: [UInt64] = []
+    private var numbers: [UInt32] = []
     private var number: UInt32 = 0
 
     /// Whether the components have all calls of the log. Before, each call is kept.
     var isComplete = false
 
-    /// The greatest number of remembered calls; then all are forgotten, and each call is kept once more.
+    /// The greatest number of remembered calls, a power of two.
     private static let remembered = 1 << 18
 
     /// - Parameter buckets: a power of two. A bucket has eight bytes.
@@ -58,13 +60,27 @@ struct CallRepeats: Sendable {
         if number == .max {
             number = 0
             touched = Array(repeating: 0, count: touched.count)
-            last = [:]
+            forget()
         }
         number += 1
         touched[root] = number
         guard let content else { return }
-        if last.count >= CallRepeats.remembered { last = [:] }
-        last[content] = number
+        if contents.isEmpty {
+            contents = Array(repeating: 0, count: CallRepeats.remembered)
+            numbers = Array(repeating: 0, count: CallRepeats.remembered)
+        }
+        let place = CallRepeats.place(of: content)
+        (contents[place], numbers[place]) = (content, number)
+    }
+
+    /// The place of a content, which is a hash.
+    private static func place(of content: UInt64) -> Int { Int(truncatingIfNeeded: content) & (remembered - 1) }
+
+    /// The number of the last call with a content; nil if no such call is remembered.
+    private func lastCall(_ content: UInt64) -> UInt32? {
+        if contents.isEmpty { return nil }
+        let place = CallRepeats.place(of: content)
+        return contents[place] == content && numbers[place] != 0 ? numbers[place] : nil
     }
 
     /// Puts the names of an earlier call into one component.
@@ -72,11 +88,11 @@ struct CallRepeats: Sendable {
 
     /// Whether a call equals the last call of its component.
     mutating func isRepeat(_ names: [UInt64], content: UInt64) -> Bool {
-        guard isComplete, let known = last[content], let first = names.first else { return false }
+        guard isComplete, let known = lastCall(content), let first = names.first else { return false }
         let whole = root(first)
-        return touched[whole] == known && names.allSatisfy { root($0) == whole }
+        return touched[whole] == known && names.dropFirst().allSatisfy { root($0) == whole }
     }
 
     /// Forgets all remembered calls, because the log may have lost some of them.
-    mutating func forget() { last = [:] }
+    mutating func forget() { (contents, numbers) = ([], []) }
 }
