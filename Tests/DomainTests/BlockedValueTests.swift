@@ -39,6 +39,35 @@ struct BlockedValueTests {
         #expect(BlockedPattern(pattern) == nil)
     }
 
+    @Test("many matchers together block what each of them blocks alone")
+    func together() throws {
+        let patterns = ["^[0-]{2}$", "x+y", "^$", "a|b$", "^é"].compactMap { BlockedPattern($0) }
+        var matchers: [BlockedValues.Matcher] = patterns.map { .init(.pattern($0)) }
+        for text in ["é", "NaN", "a~b", "0", "'q'"] {
+            matchers += [.init(.same(text, isAlsoQuoted: false)), .init(.anyCase(text, isAlsoQuoted: true))]
+            matchers += [.init(.same(text, isAlsoQuoted: true), types: [.email]), .init(.contains(text + "!"))]
+        }
+        matchers += [.init(.blank), .init(.longerThan(9)), .init(.shorterThan(2), types: [.customerID])]
+        let all = BlockedValues(matchers)
+        let alone = matchers.map { BlockedValues([$0]) }
+        let values = [
+            "é", "e\u{301}", "'é'", "nan", "NAN", "'nan'", "'nan\"", "a~b", "xa~b!", "0!", "q", "'q'", "''q''", "xxy",
+            "00",
+            "000", "", " ", "'", "''", "b", "bc", "éa", "1234567890", "plain",
+        ]
+        var blocked = 0
+        for value in values {
+            for type in [IdentityType.customerID, .email] {
+                let isBlocked = alone.contains { $0.contains(value, type) }
+                #expect(all.contains(value, type) == isBlocked, "\(value)")
+                blocked += isBlocked ? 1 : 0
+            }
+        }
+        #expect(blocked > 20 && blocked < values.count * 2)
+        let same = BlockedValues([.init(.same("é", isAlsoQuoted: false))])
+        #expect(same.contains("é", .email) && !same.contains("e\u{301}", .email), "values are compared byte by byte")
+    }
+
     @Test("a pattern reads each byte once", arguments: ["^(a+)+$", "(a|aa)*b"])
     func linear(_ text: String) throws {
         let pattern = try #require(BlockedPattern(text))

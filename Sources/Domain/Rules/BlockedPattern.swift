@@ -28,6 +28,9 @@ package struct BlockedPattern: Equatable, Sendable {
     /// Whether a part of a value matches.
     package func matches(_ value: String) -> Bool { automaton.accepts(value.utf8.span) }
 
+    /// Whether a value with a first byte may match. A pattern that begins with `^` rules out most bytes.
+    func mayMatch(beginningWith byte: UInt8) -> Bool { automaton.mayAccept(beginningWith: byte) }
+
     // The alphabet: the 256 bytes, and one symbol each for the beginning and the end of a value.
     fileprivate static let begin = 256
     fileprivate static let end = 257
@@ -277,6 +280,8 @@ package struct BlockedPattern: Equatable, Sendable {
         /// The next state for each state and class of symbols.
         private let next: [UInt16]
         private let accepts: [Bool]
+        /// The states from which no value matches any more.
+        private let isDead: [Bool]
 
         init?(_ machine: Machine, _ part: Machine.Part) {
             // A match may begin anywhere, so every symbol also leads to the first node again. A match stays a match.
@@ -330,14 +335,32 @@ package struct BlockedPattern: Equatable, Sendable {
             self.classes = classes
             self.width = starts.count
             self.next = next
-            accepts = states.map { $0.contains(part.last) }
+            let accepts = states.map { $0.contains(part.last) }
+            self.accepts = accepts
+            let (width, end) = (starts.count, Int(classes[BlockedPattern.end]))
+            let bytes = Set(classes[..<BlockedPattern.begin].map(Int.init))
+            var lives = states.indices.map { accepts[$0] || accepts[Int(next[$0 * width + end])] }
+            var isGrowing = true
+            while isGrowing {
+                isGrowing = false
+                for state in states.indices
+                where !lives[state] && bytes.contains(where: { lives[Int(next[state * width + $0])] }) {
+                    (lives[state], isGrowing) = (true, true)
+                }
+            }
+            isDead = lives.map { !$0 }
         }
 
         func accepts(_ value: borrowing Span<UInt8>) -> Bool {
             var state = step(0, BlockedPattern.begin)
-            for index in 0..<value.count { state = step(state, Int(value[index])) }
+            for index in 0..<value.count {
+                state = step(state, Int(value[index]))
+                if isDead[state] { return false }
+            }
             return accepts[step(state, BlockedPattern.end)]
         }
+
+        func mayAccept(beginningWith byte: UInt8) -> Bool { !isDead[step(step(0, BlockedPattern.begin), Int(byte))] }
 
         private func step(_ state: Int, _ symbol: Int) -> Int { Int(next[state * width + Int(classes[symbol])]) }
     }

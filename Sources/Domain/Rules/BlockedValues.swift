@@ -40,6 +40,18 @@ package struct BlockedValues: Equatable, Sendable {
     private let byLength: [Int: [[UInt8]]]
     /// One bit for each length below 64 of a value that is blocked for all types. Most values need only this check.
     private let lengths: UInt64
+    /// The values that are blocked for all types in exactly this form. Texts with other bytes may be equal to Swift, so the matchers
+    /// decide.
+    private let exact: Set<String>
+    private let same: [Matcher]
+    /// The matchers that also block a value between quotes, which most values are not.
+    private let quoted: [Matcher]
+    /// The parts that no value of any type has, by their first bytes.
+    private let parts: [UInt8: [[UInt8]]]
+    /// One bit for each of these first bytes.
+    private let firstBytes: [UInt64]
+    /// The patterns for all types, by the first bytes of the values that they may match; the last list is for the empty value.
+    private let patterns: [[BlockedPattern]]
     /// The matchers that need a look at each value.
     private let others: [Matcher]
 
@@ -60,15 +72,73 @@ package struct BlockedValues: Equatable, Sendable {
             guard case .list(let list) = matcher.test else { return [matcher] }
             return list.matchers.map { Matcher($0.test, types: matcher.types) }
         }
-        let plain = open.compactMap(\.plain).map { Array($0.utf8).map(BlockedValues.lowercased) }
+        let forAll = open.filter { $0.types == nil }
+        let plain = forAll.compactMap { matcher -> [UInt8]? in
+            guard case .anyCase(let text, _) = matcher.test else { return nil }
+            return Array(text.utf8).map(BlockedValues.lowercased)
+        }
         byLength = Dictionary(grouping: plain, by: \.count)
         lengths = plain.reduce(0) { $1.count < 64 ? $0 | 1 << UInt64($1.count) : $0 }
-        others = open.filter { $0.plain == nil }
+        exact = Set(forAll.compactMap { if case .same(let text, _) = $0.test { text } else { nil } })
+        same = forAll.filter { if case .same = $0.test { true } else { false } }
+        quoted = forAll.filter { matcher in
+            switch matcher.test {
+            case .same(_, let isAlsoQuoted), .anyCase(_, let isAlsoQuoted): isAlsoQuoted
+            case .pattern, .contains, .blank, .shorterThan, .longerThan, .list: false
+            }
+        }
+        let texts = forAll.compactMap { matcher -> [UInt8]? in
+            if case .contains(let part) = matcher.test, !part.isEmpty { Array(part.utf8) } else { nil }
+        }
+        parts = Dictionary(grouping: texts) { $0[0] }
+        var firstBytes: [UInt64] = [0, 0, 0, 0]
+        for byte in parts.keys { firstBytes[Int(byte >> 6)] |= 1 << UInt64(byte & 63) }
+        self.firstBytes = firstBytes
+        let patterns = forAll.compactMap { if case .pattern(let pattern) = $0.test { pattern } else { nil } }
+        self.patterns =
+            patterns.isEmpty
+            ? [] : (0..<256).map { byte in patterns.filter { $0.mayMatch(beginningWith: UInt8(byte)) } } + [patterns]
+        others = open.filter { matcher in
+            if matcher.types != nil { return true }
+            switch matcher.test {
+            case .same, .anyCase, .pattern: return false
+            case .contains(let part): return part.isEmpty
+            case .blank, .shorterThan, .longerThan, .list: return true
+            }
+        }
     }
 
     /// Whether a value of a type is blocked.
     package func contains(_ value: String, _ type: IdentityType) -> Bool {
-        containsPlain(value.utf8.span) || !others.isEmpty && others.contains { $0.blocks(value, type) }
+        if containsPlain(value.utf8.span) { return true }
+        if !exact.isEmpty, exact.contains(value), same.contains(where: { $0.blocks(value, type) }) { return true }
+        if !patterns.isEmpty, patterns[value.utf8.first.map(Int.init) ?? 256].contains(where: { $0.matches(value) }) {
+            return true
+        }
+        if !parts.isEmpty, containsPart(value.utf8.span) { return true }
+        if !quoted.isEmpty, BlockedValues.isQuoted(value), quoted.contains(where: { $0.blocks(value, type) }) {
+            return true
+        }
+        return !others.isEmpty && others.contains { $0.blocks(value, type) }
+    }
+
+    private static func isQuoted(_ value: String) -> Bool {
+        value.utf8.count > 1 && (value.utf8.first == UInt8(ascii: "'") || value.utf8.first == UInt8(ascii: "\""))
+    }
+
+    private func containsPart(_ value: borrowing Span<UInt8>) -> Bool {
+        for start in 0..<value.count {
+            let byte = value[start]
+            guard firstBytes[Int(byte >> 6)] & 1 << UInt64(byte & 63) != 0, let candidates = parts[byte] else {
+                continue
+            }
+            for part in candidates where start + part.count <= value.count {
+                var index = 1
+                while index < part.count, value[start + index] == part[index] { index += 1 }
+                if index == part.count { return true }
+            }
+        }
+        return false
     }
 
     private func containsPlain(_ bytes: borrowing Span<UInt8>) -> Bool {
