@@ -59,6 +59,7 @@ struct Procedure<V: DecisionFacts> {
         if strategy.onNewKnown == .create, !strategy.login.isEmpty, call.occasion == .login, !lookUp.namesLogin {
             throw .noLoginIdentity
         }
+        if let decision = unchanged() { return decision }
         if let target = targetWithoutSearch() { return settle(target, merging: []) }
         // Each round leaves out an identity or ends.
         while true {
@@ -66,6 +67,63 @@ struct Procedure<V: DecisionFacts> {
                 guard let others = try others(of: target) else { continue }
                 return settle(target, merging: others)
             }
+        }
+    }
+
+    /// The decision of a call that finds all its identities in place; nil for other calls. Most calls are of this kind, and a rule has
+    /// no say in them: each identity has one holder, these holders are one person or are merged for such a call already, and
+    /// no rule excludes them.
+    private func unchanged() -> Decision<Identified>? {
+        // Logouts and calls of devices alone have rules of their own, and only the writer knows the last users of devices and the
+        // times of links.
+        guard call.inspection.isEmpty, call.occasion != .logout, strategy.guards.windows.isEmpty else { return nil }
+        if !lookUp.namesLogin, call.occasion == .login || rules.deviceWithoutUser != .resolve { return nil }
+        if rules.deviceWithoutUser == .lastKnown, identities.contains(where: \.type.isDevice) { return nil }
+        var first: V.Person?
+        var isOnePerson = true
+        var isSearched = false
+        for identity in identities {
+            guard takesPart(identity), let holder = onlyHolder(of: identity) else { return nil }
+            if let first { isOnePerson = isOnePerson && first == holder }
+            first = first ?? holder
+            isSearched = isSearched || strategy.hierarchy.contains(identity.type)
+        }
+        guard let first, isSearched else { return nil }
+        let party = party(of: first)
+        guard isOnePerson || areMerged(in: party.group), lookUp.reasonToExclude(first, in: view) == nil else {
+            return nil
+        }
+        let isKnown =
+            lookUp.namesLogin
+            || (decidesOnGroups
+                ? self.isKnown(party) : !IdentityTypeSet(types(of: first)).isDisjoint(with: strategy.login))
+        return Decision(Identified(person: party.id, matched: 1 << UInt64(identities.count) - 1, isKnown: isKnown))
+    }
+
+    /// The holder of an identity; nil if it has none or several.
+    private func onlyHolder(of identity: Identity) -> V.Person? {
+        var (holder, count): (V.Person?, Int) = (nil, 0)
+        view.forEachHolder(of: identity.key) { person in
+            holder = person
+            count += 1
+        }
+        return count == 1 ? holder : nil
+    }
+
+    /// Whether all holders of the call's identities are of a group, and have the merges that the call would make.
+    private func areMerged(in group: Group) -> Bool {
+        guard decidesOnGroups else { return false }
+        var hub: PersonID?
+        for identity in searched {
+            guard let id = onlyHolder(of: identity).map({ view.id(of: $0) }), view.group(of: id).root == group.root
+            else {
+                return false
+            }
+            if let hub, id != hub, rules.mergeOnMatch != .never, !view.areMerged(hub, id, by: .match) { return false }
+            hub = hub ?? id
+        }
+        return identities.allSatisfy { identity in
+            onlyHolder(of: identity).map { view.group(of: view.id(of: $0)).root == group.root } ?? false
         }
     }
 
