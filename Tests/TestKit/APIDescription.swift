@@ -66,7 +66,15 @@ package final class APIDescription: Sendable {
         }
     }
 
+    /// What the paths of some calls have in common: the method and the number of parts.
+    private struct Form: Hashable {
+        let method: String
+        let parts: Int
+    }
+
     private let operations: [Operation]
+    /// The calls of each form, those with the fewest parameters first: a fixed path goes before one with parameters.
+    private let forms: [Form: [Operation]]
     private let named: [String: Tree]
 
     /// Where the repository has it.
@@ -115,7 +123,7 @@ package final class APIDescription: Sendable {
 
     private init(_ document: Tree) {
         named = document["components"]?["schemas"]?.members ?? [:]
-        operations = (document["paths"]?.members ?? [:]).flatMap { path, methods in
+        let operations: [Operation] = (document["paths"]?.members ?? [:]).flatMap { path, methods in
             methods.members.compactMap { method, operation in
                 guard let responses = operation["responses"] else { return nil }
                 return Operation(
@@ -124,6 +132,10 @@ package final class APIDescription: Sendable {
                     request: operation["requestBody"]?["content"]?["application/json"], responses: responses.members)
             }
         }
+        self.operations = operations
+        let parameters = { (operation: Operation) in operation.path.count { $0.hasPrefix("{") } }
+        forms = Dictionary(grouping: operations) { Form(method: $0.method, parts: $0.path.count) }
+            .mapValues { $0.sorted { parameters($0) < parameters($1) } }
     }
 
     /// Records an issue where an answer is not as the description says, and where a call has succeeded with a body that the
@@ -140,10 +152,7 @@ package final class APIDescription: Sendable {
 
     private func operation(_ method: String, _ path: String) -> Operation? {
         let parts = APIDescription.parts(path)
-        // A fixed path goes before one with parameters.
-        let fitting = operations.filter { $0.method == method && APIDescription.fits($0.path, parts) }
-        let parameters = { (operation: Operation) in operation.path.count { $0.hasPrefix("{") } }
-        return fitting.min { parameters($0) < parameters($1) }
+        return forms[Form(method: method, parts: parts.count)]?.first { APIDescription.fits($0.path, parts) }
     }
 
     private func violation(_ operation: Operation, _ method: String, _ sent: Tree?, _ answer: Wire.Answer) -> String? {
