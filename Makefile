@@ -56,12 +56,13 @@ test-release:
 
 # The targets with threads of their own, under the thread sanitizer; the store in PostgreSQL by its own tests. The SDK's random
 # programs are on one thread: a tenth of them is enough here. ALL=1 adds the dialects, whose calls go through the same threads.
+comma = ,
 THREADS = ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|PostgresTests|TelemetryTests|GatewayTests|OutboundTests|OnymTests
 DIALECTS = DialectIDSyncTests|DialectClaimTests|DialectEntitlementsTests|DialectLinkingTests|SignedIdentityTests|OnymMParticleTests|OnymOwlTests|OnymQonversionTests|OnymSentianceTests
 
 test-threads:
 	@Tools/setup tests
-	swift build --build-tests --sanitize thread --scratch-path .build-threads
+	$(if $(ALL),,ONYM_TESTS='$(subst |,$(comma),$(THREADS))') swift build --build-tests --sanitize thread --scratch-path .build-threads
 	ONYM_SOAK=0.1 ONYM_STORES=memory,sqlite Tools/run-tests --sanitize thread --scratch-path .build-threads \
 		--filter '$(THREADS)$(if $(ALL),|$(DIALECTS))'
 

@@ -143,7 +143,7 @@ package final class Dispatcher: Sendable {
     private func send(_ chain: ArraySlice<RoundPlan.Item>, _ round: Round, _ progress: Progress) {
         guard let item = chain.first else { return end(round, progress) }
         guard let url = OutboundURL(round.webhook.url) else {
-            return fail("The address is none.", chain, round, progress)
+            return fail("The address is invalid.", chain, round, progress)
         }
         let id = "msg_\(item.change.call.rawValue)_\(item.change.index)"
         let timestamp = String(parts.clock().milliseconds / 1000)

@@ -473,7 +473,7 @@ enum AttachmentCalls {
         Endpoint(
             .get, "/v1/attachments/download", scope: nil,
             operation: Operation(
-                id: "download_attachment", summary: "Sends an attachment's bytes to whoever has a link.",
+                id: "download_attachment", summary: "Sends the bytes of an attachment to a caller with a link.",
                 query: [.init("t", .string("The link's token."), required: true)],
                 responses: [
                     .init(.ok, "The bytes.", contentType: "application/octet-stream"),

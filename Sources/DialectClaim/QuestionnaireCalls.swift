@@ -21,7 +21,7 @@ enum QuestionnaireCalls {
         operation: Operation(
             id: "get_questionnaire", summary: "Tells whether a user is asked, and what.",
             description: """
-                Takes bundle_id, user_id, and force: with force=true whoever has answered or dismissed it is asked too.
+                Takes bundle_id, user_id, and force: with force=true, users who have answered or dismissed it see it too.
                 """,
             query: [
                 .init("bundle_id", .string()), .init("user_id", .string()),

@@ -77,7 +77,7 @@ package struct Settings: Sendable {
             for name in file.values.keys.sorted() where !definitions.contains(where: { $0.name == name && $0.isInFile })
             {
                 throw UsageFault(
-                    "\(file.path) has a setting \"\(name)\", which there is none of; \"onym settings\" lists them.")
+                    "\(file.path) has an unknown setting \"\(name)\"; \"onym settings\" lists them.")
             }
         }
         var entries: [Entry] = []

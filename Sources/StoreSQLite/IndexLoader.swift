@@ -319,7 +319,7 @@ struct IndexLoader {
         while try row.step() {
             let project = ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(0)))
             guard let strategy = row.blob(2).flatMap(Strategy.init(packed:)) else {
-                throw corrupt("the strategy of journal row \(row.integer(5)) is none that this version can read")
+                throw corrupt("the strategy of journal row \(row.integer(5)) cannot be read by this version")
             }
             if row.integer(1) == 1 {
                 histories[project] = StrategyHistory(first: strategy)

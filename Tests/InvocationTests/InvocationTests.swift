@@ -108,7 +108,7 @@ struct SettingsTests {
                 == "\"log_level\" in onym.toml must be info or debug, not \"x\".")
         #expect(
             message { () throws(UsageFault) in try settings(file: "nonsense = 1") }
-                == "onym.toml has a setting \"nonsense\", which there is none of; \"onym settings\" lists them.")
+                == "onym.toml has an unknown setting \"nonsense\"; \"onym settings\" lists them.")
     }
 
     @Test("that are secret are taken from the environment only, and never shown")

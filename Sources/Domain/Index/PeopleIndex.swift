@@ -47,7 +47,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
         var type: IdentityType {
             guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: numberAndType)) else {
-                preconditionFailure("A link has a type that is none.")
+                preconditionFailure("A link has a type that does not exist.")
             }
             return type
         }
@@ -221,7 +221,7 @@ package final class PeopleIndex: @unchecked Sendable {
             case .unlinked(let person, let type, let identity):
                 groups.count(type, -1, of: person)
                 guard let link = pendingLink(of: person, to: identity) else {
-                    preconditionFailure("A link was ended that is none.")
+                    preconditionFailure("A link was ended that does not exist.")
                 }
                 pendingEnds.append(link)
                 isEnding.insert(link)
@@ -307,7 +307,7 @@ package final class PeopleIndex: @unchecked Sendable {
         case .personMade(let person, _): setLastCall(call, of: person)
         case .rowAdded(let person, let row):
             lastRow += 1
-            guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
+            guard let place = place(of: person) else { preconditionFailure("A row of a person that does not exist.") }
             let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
             set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
         case .rowSuperseded(let person, let kind, _):

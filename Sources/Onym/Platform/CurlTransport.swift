@@ -329,7 +329,7 @@ enum PlatformTransport {
             context.map { Unmanaged<CurlExchange>.fromOpaque($0).takeUnretainedValue() }
         }
 
-        /// Has an exchange take the answer, and end the request when nobody waits for it.
+        /// Gives the answer to an exchange, and ends the request when nobody waits for it.
         func observe(_ handle: OpaquePointer, _ context: UnsafeMutableRawPointer) {
             set(handle, .writeData, pointer: context)
             set(handle, .headerData, pointer: context)
@@ -350,7 +350,7 @@ enum PlatformTransport {
             }
         }
 
-        /// Has an exchange give the request's body from its file.
+        /// Reads the body of the request from the file of an exchange.
         func read(_ handle: OpaquePointer, _ context: UnsafeMutableRawPointer) {
             set(handle, .readData, pointer: context)
             _ = setTransfer(handle, Option.readFunction.rawValue) { bytes, size, count, context in
