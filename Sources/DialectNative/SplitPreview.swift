@@ -258,7 +258,11 @@ struct SplitPreview: Sendable {
             json.integer(depended.count)
             json.key("depended")
             json.array { json in
-                for call in depended.calls { json.object { JournalText.write(call, &$0) } }
+                for call in depended.calls {
+                    // The person that split may have rows from a call about another person.
+                    let people = Set([person] + (call.person.map { [$0] } ?? []))
+                    json.object { JournalText.write(call, about: people, &$0) }
+                }
             }
         }
         json.key("warnings")

@@ -204,6 +204,30 @@ struct SplitCallTests {
         #expect(back.list("then").map(SplitCallTests.plan) == [nil, "trial"], "\(back)")
     }
 
+    @Test("pages of each person's rows are all of them, in order", arguments: StoreKind.allCases)
+    func pages(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        for number in 0..<12 { try upload(client, ada, "e\(number)", from: number % 3 == 0 ? "TABLET" : "PHONE") }
+        let device = #"[{"type":"ios_idfv","value":"TABLET"}]"#
+        let body = #"{"identities":\#(device),"lanes":\#(device)}"#
+        let bob = try #require(try client.post("/onym/v1/people/\(ada)/split", body).text("into"))
+        for number in 12..<18 { try upload(client, ada, "e\(number)", from: number % 3 == 0 ? "TABLET" : "PHONE") }
+        for (person, isBob) in [(ada, false), (bob, true)] {
+            let whole = try names(client, person)
+            #expect(whole == (0..<18).reversed().filter { ($0 % 3 == 0) == isBob }.map { "e\($0)" })
+            for limit in [1, 2, 5] {
+                var (paged, cursor): ([String], String?) = ([], nil)
+                repeat {
+                    let query = cursor.map { "&cursor=\($0)" } ?? ""
+                    paged += try names(client, person, "&limit=\(limit)\(query)")
+                    let path = "/onym/v1/people/\(person)/timeline?kinds=event&limit=\(limit)\(query)"
+                    cursor = try client.get(path).text("next_cursor")
+                } while cursor != nil
+                #expect(paged == whole, "\(limit) at once")
+            }
+        }
+    }
+
     @Test("a call that was taken back wrote nothing", arguments: StoreKind.allCases)
     func propertiesTakenBack(_ kind: StoreKind) throws {
         let (client, ada) = try story(kind)

@@ -1,5 +1,5 @@
 /// The committed facts with the rows of each split shown at the person that has them now. The store keeps a row with the person of
-/// its call, and this snapshot names its owner (docs/decisions/0038).
+/// its call, and this snapshot names its owner (docs/decisions/0044).
 package final class RoutedSnapshot: Snapshot {
     /// The rows of one kind that a person owns, as a merge of the chains of the people with whom the store keeps them.
     private struct Walk {
@@ -116,7 +116,14 @@ package final class RoutedSnapshot: Snapshot {
         if let known = walks[place], let from, known.pending?.number == from {
             walk = known
         } else {
-            walk = Walk(chains: sources.map { Walk.Chain(person: $0) })
+            // The chain of the row continues there. Only the other chains, which have no row with this number, begin at their ends.
+            var start: StoredRow?
+            if let from { start = try base.row(from) }
+            walk = Walk(
+                chains: sources.map { source in
+                    let isStart = start?.person == source && start?.row.kind == kind
+                    return Walk.Chain(person: source, from: isStart ? from : nil)
+                })
         }
         var found: [StoredRow] = []
         while found.count < limit, let row = try next(&walk, person, kind) {
