@@ -247,7 +247,7 @@ let package = Package(
         // A disk in memory that loses and tears what was not synced, below SQLite and beside it.
         .target(
             name: "CFaultyDisk", path: "Tests/CFaultyDisk",
-            linkerSettings: [.linkedLibrary("sqlite3")]),
+            linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("crypto")]),
         .target(
             name: "FaultyDisk", dependencies: ["CFaultyDisk", "Disk"], path: "Tests/FaultyDisk",
             swiftSettings: testSettings),
@@ -278,6 +278,19 @@ let package = Package(
         .testTarget(
             name: "FaultyDiskTests",
             dependencies: ["Disk", "Domain", "Engine", "FaultyDisk", "StoreSQLite", "TestKit"],
+            swiftSettings: testSettings),
+        // A server's life from one seed, and the program that replays a seed.
+        .target(
+            name: "OneSeed",
+            dependencies: [
+                "ByteText", "CFaultyDisk", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
+                "Program", "StoreSQLite",
+            ],
+            path: "Tests/OneSeed", swiftSettings: testSettings),
+        .executableTarget(
+            name: "onym-world", dependencies: ["OneSeed"], path: "Tests/OnymWorld", swiftSettings: testSettings),
+        .testTarget(
+            name: "WorldTests", dependencies: ["Domain", "OneSeed", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
             name: "EndToEndTests",

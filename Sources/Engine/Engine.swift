@@ -72,9 +72,12 @@ package final class Engine: Sendable {
     private let journalMoment: Atomic<Int64>
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
+    private let seed: UInt64
+    /// The work of an engine without a thread.
+    private let stepped = Monitor<Work?>(nil)
     package let log: CallLog
     /// The number of this server in the call log.
-    private let server = UInt64.random(in: 1 ... .max)
+    private let server: UInt64
     private let learner = Monitor<WorkerThread?>(nil)
     private let isEnding = Atomic(false)
 
@@ -87,10 +90,13 @@ package final class Engine: Sendable {
     ///
     /// - Parameters:
     ///   - lanes: the number of loops that take answers.
+    ///   - seed: the seed of the random parts of ids. No secret depends on it.
+    ///   - hasThread: whether the writer has a thread. Without it, the owner calls ``step()``.
     ///   - deliver: runs some work soon on the thread of a loop.
     package init(
         store: any Store, lanes: Int, limits: Limits = Limits(), clock: @escaping @Sendable () -> Instant,
         monotonic: @escaping @Sendable () -> UInt64, observer: any EngineObserver,
+        seed: UInt64 = .random(in: .min ... .max), hasThread: Bool = true,
         deliver: @escaping @Sendable (Int, @escaping @Sendable () -> Void) -> Void
     ) {
         self.store = store
@@ -102,10 +108,19 @@ package final class Engine: Sendable {
         journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
         order = SightingOrder(after: store.lastMoment)
+        self.seed = seed
+        var generator = FastGenerator(seed: ~seed)
+        server = max(1, generator.next())
         log = CallLog(
             after: store.counts.lastSequence, writer: store.isShared ? server : 0, buckets: limits.logBuckets)
-        let thread = WorkerThread(name: "onym-writer") { [self] in run() }
-        self.thread.withLock { $0 = thread }
+        if hasThread {
+            let thread = WorkerThread(name: "onym-writer") { [self] in run() }
+            self.thread.withLock { $0 = thread }
+        } else {
+            let work = begin()
+            if log.findsRepeats { learn() }
+            stepped.withLock { $0 = work }
+        }
     }
 
     /// Whether the store accepts commits.
@@ -222,105 +237,159 @@ package final class Engine: Sendable {
     package func stop() {
         queue.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()
+        if let work = stepped.withLock({ $0.take() }) {
+            while turn(work, waits: false) {}
+            end(work)
+        }
+    }
+
+    /// Does what is due now, and returns at once. It is for an engine without a thread.
+    package func step() {
+        guard let work = stepped.withLock({ $0 }) else { return }
+        _ = turn(work, waits: false)
     }
 
     // MARK: - The writer's thread
 
+    /// The writer, and the times of its periodic work. Only the writer's thread uses it.
+    private final class Work: @unchecked Sendable {
+        let writer: Writer
+        var watch: ClockWatch
+        var pass: RetentionPass
+        var logAt: Instant
+        var foldAt: Instant
+        var compactAt: Instant
+        var trimAt: Instant
+        var beatAt: Instant
+        /// A fold of many people has small steps, with room for batches between the steps.
+        var stepAt: Instant
+        var isFolding = false
+        var isLettingGo = false
+        /// A sweep continues after a restart in the middle of it.
+        var isSweeping = true
+        var hasSwept = false
+        var isForgetting: Bool
+        var recoveryPause = Engine.recoveryMilliseconds.lowerBound
+
+        init(_ writer: Writer, _ limits: Limits, at now: Instant, _ monotonic: @escaping @Sendable () -> UInt64) {
+            self.writer = writer
+            watch = ClockWatch(now, monotonic())
+            pass = RetentionPass(limits.retention, monotonic: monotonic)
+            logAt = now.advanced(byMilliseconds: limits.logMilliseconds)
+            foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
+            compactAt = now.advanced(byMilliseconds: limits.compactMilliseconds)
+            beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
+            (stepAt, trimAt) = (now, now)
+            isForgetting = writer.mustForget
+        }
+
+        var isBusy: Bool { isFolding || isLettingGo || isSweeping || isForgetting }
+
+        /// Makes due what would be due much later by a clock that was ahead.
+        func bringForward(to now: Instant, _ limits: Limits) {
+            foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
+            compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
+            (logAt, trimAt, beatAt, stepAt) = (min(logAt, now), min(trimAt, now), min(beatAt, now), min(stepAt, now))
+        }
+    }
+
     private func run() {
-        var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
-        let writer = Writer(store: store, order: order, log: log) { generator.next() }
-        openLog(writer)
+        let work = begin()
         if log.findsRepeats {
             let learner = WorkerThread(name: "onym-call-log") { [self] in learn() }
             self.learner.withLock { $0 = learner }
         }
-        var isForgetting = writer.mustForget
-        var beatAt = clock().advanced(byMilliseconds: Engine.beatMilliseconds)
-        var logAt = clock().advanced(byMilliseconds: limits.logMilliseconds)
-        var trimAt = clock()
-        var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
-        var watch = ClockWatch(clock(), monotonic())
-        // A fold of many people has small steps, with room for batches between the steps.
-        var (isFolding, stepAt) = (false, clock())
-        var (pass, isLettingGo) = (RetentionPass(limits.retention, monotonic: monotonic), false)
-        // A sweep continues after a restart in the middle of it.
-        var (isSweeping, hasSwept, compactAt) = (
-            true, false, clock().advanced(byMilliseconds: limits.compactMilliseconds)
-        )
-        while true {
-            let isBusy = isFolding || isLettingGo || isSweeping || isForgetting || compaction.withLock { $0.isRunning }
-            let wait = isBusy ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
-            let batch = queue.wait(milliseconds: wait) { queue in
-                !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
-            }
-            // The sightings come before the batch, because a choice between equal people depends on them.
-            writer.note(takeSightings())
-            if let batch {
-                if batch.isEmpty { break }
-                process(batch, writer)
-                if writer.hasErased { (isSweeping, isForgetting) = (true, true) }
-            }
-            let now = clock()
-            if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
-            if let jump = watch.look(now, monotonic()) {
-                observer.clockJumped(byMilliseconds: jump)
-                // A clock that was ahead must not delay periodic work.
-                foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
-                compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
-                stepAt = min(stepAt, now)
-                (logAt, trimAt, beatAt) = (min(logAt, now), min(trimAt, now), min(beatAt, now))
-            }
-            if now >= logAt || log.isWanted {
-                // Calls grow too old also while no call comes.
-                let trims = now >= trimAt
-                if trims { trimAt = now.advanced(byMilliseconds: limits.foldMilliseconds) }
-                writer.writeLog(within: logLimit(at: now), at: now, trims: trims)
-                logAt = now.advanced(byMilliseconds: limits.logMilliseconds)
-            }
-            if store.isShared, now >= beatAt {
-                beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
-                writer.note(inLog: [opened(at: now)])
-                noteDeadServers(writer, at: now)
-            }
-            if now >= foldAt {
-                isFolding = true
-                isLettingGo = true
-                pass.begin()
-                foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
-            }
-            if now >= compactAt {
-                compactAt = now.advanced(byMilliseconds: limits.compactMilliseconds)
+        while turn(work, waits: true) {}
+        end(work)
+    }
+
+    private func begin() -> Work {
+        var generator = FastGenerator(seed: seed)
+        let writer = Writer(store: store, order: order, log: log) { generator.next() }
+        openLog(writer)
+        return Work(writer, limits, at: clock(), monotonic)
+    }
+
+    /// Decides the next batch, and does the periodic work that is due. False at the end.
+    private func turn(_ work: Work, waits: Bool) -> Bool {
+        let writer = work.writer
+        if writer.needsRecovery { return recover(work, waits: waits) }
+        let isBusy = work.isBusy || compaction.withLock { $0.isRunning }
+        let wait = isBusy ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
+        let batch = queue.wait(milliseconds: waits ? wait : 0) { queue in
+            !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
+        }
+        // The sightings come before the batch, because a choice between equal people depends on them.
+        writer.note(takeSightings())
+        if let batch {
+            if batch.isEmpty { return false }
+            process(batch, writer)
+            if writer.hasErased { (work.isSweeping, work.isForgetting) = (true, true) }
+        }
+        let now = clock()
+        if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
+        if let jump = work.watch.look(now, monotonic()) {
+            observer.clockJumped(byMilliseconds: jump)
+            work.bringForward(to: now, limits)
+        }
+        writeLog(work, at: now)
+        if now >= work.foldAt {
+            work.isFolding = true
+            work.isLettingGo = true
+            work.pass.begin()
+            work.foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
+        }
+        if now >= work.compactAt {
+            work.compactAt = now.advanced(byMilliseconds: limits.compactMilliseconds)
+            requestCompaction()
+        }
+        if isBusy || work.isBusy, now >= work.stepAt {
+            work.stepAt = now.advanced(byMilliseconds: stepPeriodicWork(work, at: now))
+        }
+        return true
+    }
+
+    /// Writes the call log if it is due, and notes in a shared store that this server still writes it.
+    private func writeLog(_ work: Work, at now: Instant) {
+        if now >= work.logAt || log.isWanted {
+            // Calls grow too old also while no call comes.
+            let trims = now >= work.trimAt
+            if trims { work.trimAt = now.advanced(byMilliseconds: limits.foldMilliseconds) }
+            work.writer.writeLog(within: logLimit(at: now), at: now, trims: trims)
+            work.logAt = now.advanced(byMilliseconds: limits.logMilliseconds)
+        }
+        if store.isShared, now >= work.beatAt {
+            work.beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
+            work.writer.note(inLog: [opened(at: now)])
+            noteDeadServers(work.writer, at: now)
+        }
+    }
+
+    /// Runs one step of one kind of periodic work, and returns the pause before the next step.
+    private func stepPeriodicWork(_ work: Work, at now: Instant) -> Int64 {
+        let writer = work.writer
+        if work.isFolding {
+            work.isFolding = writer.fold(limit: limits.foldPeople)
+        } else if work.isLettingGo {
+            work.isLettingGo = work.pass.step(writer, at: now)
+        } else if work.isSweeping {
+            work.isSweeping = writer.sweep()
+            if work.isSweeping { work.hasSwept = true }
+            // After a sweep, a compaction removes the bytes from the files too.
+            if !work.isSweeping, work.hasSwept {
+                work.hasSwept = false
                 requestCompaction()
             }
-            if isBusy || isSweeping || isFolding, now >= stepAt {
-                var pause = Int64(Engine.foldPauseMilliseconds)
-                // Only one kind of work runs in one step.
-                if isFolding {
-                    isFolding = writer.fold(limit: limits.foldPeople)
-                } else if isLettingGo {
-                    isLettingGo = pass.step(writer, at: now)
-                } else if isSweeping {
-                    isSweeping = writer.sweep()
-                    if isSweeping { hasSwept = true }
-                    // After a sweep, a compaction removes the bytes from the files too.
-                    if !isSweeping, hasSwept {
-                        hasSwept = false
-                        requestCompaction()
-                    }
-                } else if isForgetting {
-                    isForgetting = writer.forgetInLog(at: now)
-                } else {
-                    pause = compact(writer, at: now)
-                }
-                stepAt = now.advanced(byMilliseconds: pause)
-            }
-            if writer.needsRecovery {
-                healthy.store(false, ordering: .relaxed)
-                recover(writer)
-                // The fault may have come from the sweep.
-                isSweeping = true
-            }
+        } else if work.isForgetting {
+            work.isForgetting = writer.forgetInLog(at: now)
+        } else {
+            return compact(writer, at: now)
         }
+        return Int64(Engine.foldPauseMilliseconds)
+    }
+
+    private func end(_ work: Work) {
+        let writer = work.writer
         writer.note(takeSightings())
         while writer.fold(limit: limits.foldPeople) {}
         isEnding.store(true, ordering: .relaxed)
@@ -455,22 +524,26 @@ package final class Engine: Sendable {
         return seen
     }
 
-    /// Refuses calls until the store can be opened again.
-    private func recover(_ writer: Writer) {
-        var pause = Engine.recoveryMilliseconds.lowerBound
-        while let fault = writer.recover() {
-            observer.faulted(fault)
-            let waited: Bool? = queue.wait(milliseconds: pause) { $0.isStopping ? true : nil }
-            let batch = queue.withLock { queue in
-                defer { (queue.jobs, queue.bytes) = ([], 0) }
-                return queue.jobs
-            }
-            answer(batch, batch.map { _ in .failure(.fault(fault)) })
-            if waited != nil { return }
-            pause = min(pause * 2, Engine.recoveryMilliseconds.upperBound)
+    /// Tries once to open the store again after a fault, and refuses the waiting calls if it cannot be opened. False at the end.
+    private func recover(_ work: Work, waits: Bool) -> Bool {
+        healthy.store(false, ordering: .relaxed)
+        // The fault may have come from the sweep.
+        work.isSweeping = true
+        guard let fault = work.writer.recover() else {
+            work.recoveryPause = Engine.recoveryMilliseconds.lowerBound
+            healthy.store(true, ordering: .relaxed)
+            observer.recovered()
+            return true
         }
-        healthy.store(true, ordering: .relaxed)
-        observer.recovered()
+        observer.faulted(fault)
+        let isStopping: Bool? = queue.wait(milliseconds: waits ? work.recoveryPause : 0) { $0.isStopping ? true : nil }
+        let batch = queue.withLock { queue in
+            defer { (queue.jobs, queue.bytes) = ([], 0) }
+            return queue.jobs
+        }
+        answer(batch, batch.map { _ in .failure(.fault(fault)) })
+        work.recoveryPause = min(work.recoveryPause * 2, Engine.recoveryMilliseconds.upperBound)
+        return isStopping == nil
     }
 
     private static let idleMilliseconds = 1000

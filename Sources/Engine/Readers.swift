@@ -51,6 +51,7 @@ package final class Readers: Sendable {
 
     package static let queuedAtMost = 4096
 
+    /// - Parameter count: the number of threads. Without threads, the owner calls ``step()``.
     package init(threads count: Int, queuedAtMost limit: Int = Readers.queuedAtMost) {
         self.limit = limit
         threads.withLock { threads in
@@ -74,6 +75,13 @@ package final class Readers: Sendable {
             }
             return true
         }
+    }
+
+    /// Runs the next waiting work on the caller's thread, and answers whether some work waited. It is for readers without threads.
+    package func step() -> Bool {
+        guard let work = queue.withLock({ queue in queue.next(servesLater: true) }) else { return false }
+        work()
+        return true
     }
 
     /// Finishes the waiting work and ends the threads. A read that checks ``isEnding`` ends at once. Returns after the end.

@@ -240,6 +240,12 @@ package struct PeerAddress: Hashable, Sendable {
     private var high: UInt64 = 0
     private var low: UInt64 = 0
 
+    /// An address by its number.
+    package init(number: UInt128) {
+        high = UInt64(truncatingIfNeeded: number >> 64)
+        low = UInt64(truncatingIfNeeded: number)
+    }
+
     /// The address as a number, the same for each connection from it.
     package var number: UInt128 { UInt128(high) << 64 | UInt128(low) }
 

@@ -16,7 +16,11 @@ final class ContentSweep: Sendable {
     private let state = Monitor(State())
     private let thread = Monitor<WorkerThread?>(nil)
 
-    init(_ store: any Store, _ contents: ContentFolder) {
+    private let hasThread: Bool
+
+    /// - Parameter hasThread: whether the sweep has a thread. Without it, the owner calls ``step()``.
+    init(_ store: any Store, _ contents: ContentFolder, hasThread: Bool = true) {
+        self.hasThread = hasThread
         self.store = store
         self.contents = contents
     }
@@ -24,6 +28,7 @@ final class ContentSweep: Sendable {
     /// Starts a sweep, or another sweep after the running sweep.
     func request() {
         state.change { $0.isDue = true }
+        guard hasThread else { return }
         thread.withLock { thread in
             if thread == nil { thread = WorkerThread(name: "onym-contents") { [self] in run() } }
         }
@@ -41,6 +46,15 @@ final class ContentSweep: Sendable {
         try? contents.remove(digest) { () throws(StoreFault) in
             try store.read { snapshot throws(StoreFault) in try ContentUse.isUnused(digest.bytes, snapshot) }
         }
+    }
+
+    /// Runs a sweep that is due.
+    func step() {
+        let isDue = state.withLock { state in
+            defer { state.isDue = false }
+            return state.isDue
+        }
+        if isDue { for digest in contents.kept { remove(digest) } }
     }
 
     private func run() {

@@ -72,10 +72,11 @@ package final class Gateway: Sendable {
     ///   - contents: keeps bodies as files; nil if no dialect keeps files.
     ///   - identityTokens: reads the tokens that say for which people a client may speak; nil if no dialect has clients.
     ///   - lanes: the engine's queues of the loops, in the order of the loops.
+    ///   - hasThreads: whether the gateway has threads of its own. Without them, the owner calls ``step()``.
     package init(
         surfaces: [WireDialect], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
         contents: ContentFolder? = nil, identityTokens: IdentityTokens? = nil, lanes: Range<Int>, limits: RateLimits,
-        readTimes: ReadTimes = ReadTimes(), clock: @escaping @Sendable () -> Instant,
+        readTimes: ReadTimes = ReadTimes(), hasThreads: Bool = true, clock: @escaping @Sendable () -> Instant,
         monotonic: @escaping @Sendable () -> UInt64
     ) {
         self.engine = engine
@@ -85,11 +86,11 @@ package final class Gateway: Sendable {
         self.readers = readers
         self.readTimes = readTimes
         self.monotonic = monotonic
-        watchers = Watchers(store: store, readers: readers, monotonic: monotonic)
+        watchers = Watchers(store: store, readers: readers, monotonic: monotonic, hasThread: hasThreads)
         self.outbound = outbound
         self.contents = contents
         self.identityTokens = identityTokens
-        contentSweep = contents.map { ContentSweep(store, $0) }
+        contentSweep = contents.map { ContentSweep(store, $0, hasThread: hasThreads) }
         contexts = lanes.map { lane in
             let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
             return LoopContext(lane: lane, tools: LoopTools(hash: store.hash, look: look))
@@ -115,6 +116,12 @@ package final class Gateway: Sendable {
         if !engine.submit(jobs, lane: contexts[loop].lane) {
             for job in jobs { job.done(.failure(.overloaded)) }
         }
+    }
+
+    /// Does what the gateway's own threads do otherwise.
+    package func step() {
+        watchers.look()
+        contentSweep?.step()
     }
 
     /// The last use of a key since the server started.

@@ -14,6 +14,8 @@ final class Watchers: Sendable {
     private struct State: Sendable {
         var waiting: [Watcher] = []
         var isStopping = false
+        /// The last commit at the last look.
+        var seen = JournalSequence.zero
     }
 
     private let state = Monitor(State())
@@ -25,11 +27,15 @@ final class Watchers: Sendable {
     private static let pauseMilliseconds = 10
     static let watchersAtMost = 1024
 
-    init(store: any Store, readers: Readers, monotonic: @escaping @Sendable () -> UInt64) {
+    /// - Parameter hasThread: whether a thread looks at the store. Without it, the owner calls ``look()``.
+    init(
+        store: any Store, readers: Readers, monotonic: @escaping @Sendable () -> UInt64, hasThread: Bool = true
+    ) {
         self.store = store
         self.readers = readers
         self.monotonic = monotonic
-        thread.withLock { $0 = WorkerThread(name: "onym-watch") { [self] in run() } }
+        state.withLock { $0.seen = store.counts.lastSequence }
+        if hasThread { thread.withLock { $0 = WorkerThread(name: "onym-watch") { [self] in run() } } }
     }
 
     /// Looks at once, and again after each commit, until an answer exists or the time is over. Answers false if too many
@@ -57,22 +63,26 @@ final class Watchers: Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
+    /// Repeats the questions for which a commit may have an answer, and the questions whose time is over.
+    func look() {
+        let (now, last) = (monotonic(), store.counts.lastSequence)
+        let due = state.withLock { state in
+            let hasNews = last != state.seen
+            state.seen = last
+            let due = hasNews ? state.waiting : state.waiting.filter { now >= $0.deadline }
+            state.waiting = hasNews ? [] : state.waiting.filter { now < $0.deadline }
+            return due
+        }
+        for watcher in due where !ask(watcher) { _ = watcher.look(true) }
+    }
+
     private func run() {
-        var seen = store.counts.lastSequence
         while true {
             let isStopping: Bool? = state.wait { state in
                 state.isStopping ? true : state.waiting.isEmpty ? nil : false
             }
             if isStopping == true { break }
-            let last = store.counts.lastSequence
-            let (now, hasNews) = (monotonic(), last != seen)
-            seen = last
-            let due = state.withLock { state in
-                let due = hasNews ? state.waiting : state.waiting.filter { now >= $0.deadline }
-                state.waiting = hasNews ? [] : state.waiting.filter { now < $0.deadline }
-                return due
-            }
-            for watcher in due where !ask(watcher) { _ = watcher.look(true) }
+            look()
             let _: Bool? = state.wait(milliseconds: Watchers.pauseMilliseconds) { $0.isStopping ? true : nil }
         }
         let waiting = state.withLock { state in

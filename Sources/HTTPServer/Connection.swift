@@ -57,7 +57,7 @@ final class Connection: StreamOwner {
     let id: ConnectionID
     let presence = ClientPresence()
     private let loop: ServerLoop
-    private let stream: Stream
+    private let stream: any Transport
     private let tls: TLSSession?
 
     private var stage = Stage.open
@@ -83,7 +83,7 @@ final class Connection: StreamOwner {
     private var deadline = (kind: Deadline.none, at: UInt64.max)
     private var stalled: (bytes: Int, at: UInt64)?
 
-    init(id: ConnectionID, loop: ServerLoop, stream: Stream, tls: TLSSession?) {
+    init(id: ConnectionID, loop: ServerLoop, stream: any Transport, tls: TLSSession?) {
         self.id = id
         self.loop = loop
         self.stream = stream

@@ -42,6 +42,10 @@ package final class Server: Sendable {
         package var refuse: @Sendable (HTTPRefusal, RequestID) -> Response
         /// Runs on a loop's thread after each round of reads, with the loop's index.
         package var onRoundEnd: @Sendable (Int) -> Void = { _ in }
+        /// The time for the field Date.
+        package var secondsSince1970: @Sendable () -> Int = { time(nil) }
+        /// The random part of the ids of requests.
+        package var chance: @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
 
         package init(
             groups: [RouteGroup], loops: Int, refuse: @escaping @Sendable (HTTPRefusal, RequestID) -> Response
@@ -70,10 +74,11 @@ package final class Server: Sendable {
         let bound = try address.bind(sockets: count)
         var loops: [ServerLoop] = []
         for (index, socket) in bound.sockets.enumerated() {
-            let loop = try ServerLoop(
+            let events = try EventLoop()
+            let loop = ServerLoop(
                 index: index, configuration: configuration, router: router, ledger: ledger, observer: observer,
-                onStopped: { running.change { $0 -= 1 } })
-            try loop.listen(on: socket)
+                events: events, onStopped: { running.change { $0 -= 1 } })
+            try loop.listen(on: socket, of: events)
             loops.append(loop)
         }
         self.address = bound.address

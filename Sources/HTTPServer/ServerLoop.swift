@@ -1,6 +1,5 @@
 import CivilTime
 import EventLoop
-import Glibc
 import HTTPMessage
 import TLS
 
@@ -9,7 +8,7 @@ final class ServerLoop: @unchecked Sendable {
     // Unchecked: its thread gets it once, and other threads reach it only through the loop's mailbox.
 
     let index: Int
-    let events: EventLoop
+    let events: any Rounds
     let configuration: Server.Configuration
     let router: Router
     let observer: any ServerObserver
@@ -26,40 +25,44 @@ final class ServerLoop: @unchecked Sendable {
     private var freeSlots: [Int] = []
     private var generation: UInt32 = 0
     private var unsettled: [Connection] = []
-    private var random = SystemRandomNumberGenerator()
     private var requestIDs: (high: UInt64, low: UInt64)
     private var drainDeadline = UInt64.max
 
     init(
         index: Int, configuration: Server.Configuration, router: Router, ledger: ConnectionLedger,
-        observer: any ServerObserver, onStopped: @escaping @Sendable () -> Void
-    ) throws(SystemFault) {
+        observer: any ServerObserver, events: any Rounds, onStopped: @escaping @Sendable () -> Void
+    ) {
         self.index = index
         self.configuration = configuration
         self.router = router
         self.ledger = ledger
         self.observer = observer
         self.onStopped = onStopped
-        events = try EventLoop()
-        requestIDs = (random.next(), random.next())
+        self.events = events
+        requestIDs = (configuration.chance(), configuration.chance())
     }
 
     /// Listens on a socket; ``run()`` comes next.
-    func listen(on socket: CInt) throws(SystemFault) {
+    func listen(on socket: CInt, of events: EventLoop) throws(SystemFault) {
         listener = try Listener(loop: events, socket: socket) { [unowned self] stream in accept(stream) }
     }
 
-    func run() {
+    /// Prepares the first round.
+    func begin() {
         updateDate()
         events.onTick = { [unowned self] in tick() }
         events.onRoundEnd = { [unowned self] in endRound() }
         events.tick(everyMilliseconds: ServerLoop.tickMilliseconds)
+    }
+
+    func run() {
+        begin()
         events.run()
         events.onTick = {}
         events.onRoundEnd = {}
     }
 
-    private func accept(_ stream: Stream) {
+    func accept(_ stream: any Transport) {
         guard !isDraining, ledger.admit(stream.peer) else {
             observer.refusedConnection()
             stream.close()
@@ -144,9 +147,8 @@ final class ServerLoop: @unchecked Sendable {
     }
 
     private func updateDate() {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        date = Array("Date: ".utf8) + HTTPDate.format(secondsSince1970: time.tv_sec) + Array("\r\n".utf8)
+        let date = HTTPDate.format(secondsSince1970: configuration.secondsSince1970())
+        self.date = Array("Date: ".utf8) + date + Array("\r\n".utf8)
     }
 
     /// Makes an id for a request: unique, and not guessable from another server's ids.

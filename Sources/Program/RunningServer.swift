@@ -121,49 +121,13 @@ package final class RunningServer: Sendable {
             consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
             signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
         self.inspection = inspection
-        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
-        links.quotas = configuration.attachmentQuotas
-        links.publicURL = configuration.publicURL
-        links.scheme = configuration.tls == nil ? "http" : "https"
-        let console =
-            files.map {
-                ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole)
-                    + DocsRoutes.routes()
-            } ?? []
-        let bundle = configuration.webBundle.map(WebBundleFolder.init(path:))
-        if let bundle, bundle.describe() == nil {
-            configuration.logger.log(
-                .warning, "The folder of web_bundle has no readable file \(WebBundleFolder.fileName).",
-                [("path", .text(configuration.webBundle ?? ""))])
-        }
         let directory = store.directory
         for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
             guard let warning = Finding(directory.strategy(of: project), of: project) else { continue }
             configuration.logger.log(.warning, warning.description, [("project", .integer(Int(project.rawValue)))])
         }
-        let surfaces = [
-            IdentifyCalls.surface,
-            Native.surface(inspection.sources, more: console + configuration.moreRoutes),
-            idsync.sharing(
-                Entitlements.eventsPath, Entitlements.eventsAnswer, with: Entitlements.answerToEvents),
-            IDSync.bundleSurface(secrets: secrets) { key in bundle?.bundle(for: key) },
-            ClaimDialect.surface(
-                attribution: configuration.attribution, attachments: links,
-                retentionDays: configuration.retention.days,
-                makeKey: {
-                    let text = AccessKey.Kind.claimClient.newText
-                    return (text, ProjectPlan.hash(text))
-                }),
-            Entitlements.surface(stores: stores, signer: signer),
-            Entitlements.legacySurface(stores: stores, signer: signer),
-            Entitlements.notificationSurface(stores: stores),
-            Linking.surface(
-                Linking.Tools(
-                    tokens: LinkingTokens(
-                        master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
-                    proofs: ProofChecker(now: configuration.clock()),
-                    moreKeys: { signer.writeKeys($0, at: $1, to: &$2) })),
-        ]
+        let surfaces = RunningServer.surfaces(
+            configuration, idsync, inspection, stores, signer, secrets, files)
         let metrics = RequestMetrics(
             surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings)
         store.watchHolds(metrics.held)
@@ -262,9 +226,54 @@ package final class RunningServer: Sendable {
         }
     }
 
+    /// The calls of all dialects.
+    static func surfaces(
+        _ configuration: Configuration, _ idsync: WireDialect, _ inspection: Inspection, _ stores: ProjectStores,
+        _ signer: AnswerSigner, _ secrets: IDSyncSecrets, _ files: ConsoleFiles?
+    ) -> [WireDialect] {
+        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
+        links.quotas = configuration.attachmentQuotas
+        links.publicURL = configuration.publicURL
+        links.scheme = configuration.tls == nil ? "http" : "https"
+        let console =
+            files.map {
+                ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole)
+                    + DocsRoutes.routes()
+            } ?? []
+        let bundle = configuration.webBundle.map(WebBundleFolder.init(path:))
+        if let bundle, bundle.describe() == nil {
+            configuration.logger.log(
+                .warning, "The folder of web_bundle has no readable file \(WebBundleFolder.fileName).",
+                [("path", .text(configuration.webBundle ?? ""))])
+        }
+        return [
+            IdentifyCalls.surface,
+            Native.surface(inspection.sources, more: console + configuration.moreRoutes),
+            idsync.sharing(
+                Entitlements.eventsPath, Entitlements.eventsAnswer, with: Entitlements.answerToEvents),
+            IDSync.bundleSurface(secrets: secrets) { key in bundle?.bundle(for: key) },
+            ClaimDialect.surface(
+                attribution: configuration.attribution, attachments: links,
+                retentionDays: configuration.retention.days,
+                makeKey: {
+                    let text = AccessKey.Kind.claimClient.newText
+                    return (text, ProjectPlan.hash(text))
+                }),
+            Entitlements.surface(stores: stores, signer: signer),
+            Entitlements.legacySurface(stores: stores, signer: signer),
+            Entitlements.notificationSurface(stores: stores),
+            Linking.surface(
+                Linking.Tools(
+                    tokens: LinkingTokens(
+                        master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
+                    proofs: ProofChecker(now: configuration.clock()),
+                    moreKeys: { signer.writeKeys($0, at: $1, to: &$2) })),
+        ]
+    }
+
     /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
     /// belong to one dialect and share at least two parts.
-    private static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
+    static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
         guard case .notFound(_, let path) = refusal else { return nil }
         if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)

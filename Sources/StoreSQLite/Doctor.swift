@@ -142,8 +142,8 @@ package final class Doctor {
                     "strategy_version", "Version \(row.integer(2)) of a strategy does not follow the version before it."
                 )
             }
-            // The first project of a store is made with a strategy.
-            let kinds = [ActKind.setStrategy, .setUp].map { Int64($0.rawValue) }
+            // The first project of a store is made with a strategy, and an undo brings the version before a call back.
+            let kinds = [ActKind.setStrategy, .setUp, .undoSettings].map { Int64($0.rawValue) }
             if !kinds.contains(row.integer(4)) {
                 found("strategy_origin", "The strategy of journal row \(madeBy) has no journal row.")
             }

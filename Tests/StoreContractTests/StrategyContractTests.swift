@@ -53,6 +53,21 @@ struct StrategyContractTests {
         }
     }
 
+    @Test("the undo of a change of the rules leaves a store without findings")
+    func undone() throws {
+        let fixture = try StoreFixture(.sqlite)
+        try fixture.set(preset(.bestMatch))
+        let (last, directory) = (fixture.store.counts.lastSequence, fixture.store.directory)
+        let undoable = try fixture.store.read { snapshot throws(StoreFault) in
+            try Undoable(last, in: World.project, directory, snapshot)
+        }
+        _ = try fixture.process(UndoCall(try #require(undoable).plan, reason: "a mistake"))
+        #expect(fixture.strategies.current.strategy == .default)
+        fixture.sqlite?.close()
+        let findings = try Doctor(fixture.file) { _ in }.examine()
+        #expect(findings.isEmpty, "\(findings.map(\.description))")
+    }
+
     @Test("who may be active stays as it was set before that was a rule", arguments: StoreKind.allCases)
     func formerPolicy(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)

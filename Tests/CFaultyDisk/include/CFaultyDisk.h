@@ -34,4 +34,7 @@ typedef int (*onym_disk_answer)(void *disk, onym_disk_call *call);
 void *onym_disk_register(const char *name, void *disk, onym_disk_answer answer);
 void onym_disk_unregister(void *registered);
 
+/// Makes OpenSSL's random bytes on this thread follow from a seed. A simulation needs this; nothing else may use it.
+void onym_chance_begin(uint64_t seed);
+
 #endif

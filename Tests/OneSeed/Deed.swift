@@ -1,0 +1,138 @@
+package import Domain
+
+/// A kind of call that a world makes. Every act of the registry belongs to a deed, or stands in ``elsewhere`` with the test that
+/// shows it: `everyActHasADeed` fails for an act that is in neither list.
+package enum Deed: String, CaseIterable, Sendable {
+    // IDSync.
+    case identify, search, modify, alias, undoAlias, upload
+    // Claim.
+    case claim, ingest, properties, define, feedback, deleteFeedback, questionnaire, respond, reserve, comment,
+        editComment,
+        review
+    // Entitlements.
+    case accessUser, accessIdentity, grant, revoke, purchase, restore, accessProperties, catalog, transfer, undoTransfer
+    // Linking.
+    case install, link, code, redeem, late, hard, refresh, check, rows, reset, deleteUser, disable, linkingSettings,
+        linkingApp, linkingKey, revokeLinkingKey
+    // The native calls.
+    case identifyUser, merge, undoMerge, split, undoSplit, undoCall, attach, detach, releaseDevice, sameUsers, erase,
+        strategy, makeKey, revokeKey, signingKey, retireSigningKey, webhook, removeWebhook, config, startImport,
+        importRecords, finishImport, undoImport, changes, person
+
+    /// The acts that the deed's calls may become.
+    package var acts: [any Act.Type] {
+        switch self {
+        case .identify: [Identify.self]
+        case .search: [Search.self]
+        case .modify: [Modify.self]
+        case .alias: [MakeAlias.self]
+        case .undoAlias: [UndoAlias.self]
+        case .upload: [Ingest.self]
+        case .claim: [Claim.self]
+        case .ingest: [Collect.self]
+        case .properties: [SetProperties.self]
+        case .define: [Define.self]
+        case .feedback: [SendFeedback.self]
+        case .deleteFeedback: [DeleteFeedback.self]
+        case .questionnaire: [SetQuestionnaire.self]
+        case .respond: [AnswerQuestionnaire.self]
+        case .reserve: [ReserveAttachment.self]
+        case .comment: [PostComment.self]
+        case .editComment: [EditComment.self]
+        case .review: [ReviewFeedback.self]
+        case .accessUser: [MakeAccessUser.self]
+        case .accessIdentity: [LinkAccessIdentity.self]
+        case .grant: [GrantAccess.self]
+        case .revoke: [RevokeAccess.self]
+        case .purchase: [RecordPurchase.self]
+        case .restore: [RestorePurchases.self]
+        case .accessProperties: [SetAccessProperties.self]
+        case .catalog: [CatalogEdit.self]
+        case .transfer: [MovePurchase.self]
+        case .undoTransfer: [UndoTransfer.self]
+        case .install: [MakeInstall.self]
+        case .link: [LinkInstall.self]
+        case .code: [IssueCode.self]
+        case .redeem: [RedeemCode.self]
+        case .late: [LinkLate.self]
+        case .hard: [LinkHard.self]
+        case .refresh: [RefreshTokens.self]
+        case .check: [CheckInstall.self]
+        case .rows: [SubmitRows.self]
+        case .reset: [ResetInstall.self]
+        case .deleteUser: [DeleteUser.self]
+        case .disable: [DisableInstall.self]
+        case .linkingSettings: [EditLinking.self]
+        case .linkingApp: [MakeLinkingApp.self]
+        case .linkingKey: [MakeLinkingKey.self]
+        case .revokeLinkingKey: [RevokeLinkingKey.self]
+        case .identifyUser: [IdentifyUser.self]
+        case .merge: [MergePeople.self]
+        case .undoMerge: [UndoMerge.self]
+        case .split: [SplitPerson.self]
+        case .undoSplit: [UndoSplit.self]
+        case .undoCall: [UndoCall.self]
+        case .attach: [AttachIdentity.self]
+        case .detach: [DetachIdentity.self]
+        case .releaseDevice: [ReleaseDevice.self]
+        case .sameUsers: [JoinSameUserIDs.self]
+        case .erase: [SettleRows.self, ErasePerson.self]
+        case .strategy: [SetStrategy.self]
+        case .makeKey, .revokeKey: [Administer.self]
+        case .signingKey: [MakeSigningKey.self]
+        case .retireSigningKey: [RetireSigningKey.self]
+        case .webhook: [MakeWebhook.self]
+        case .removeWebhook: [RemoveWebhook.self]
+        case .config: [SetClientConfig.self]
+        case .startImport: [StartImport.self]
+        case .importRecords: [ImportRecords.self]
+        case .finishImport: [FinishImport.self]
+        case .undoImport: [UndoImport.self]
+        case .changes, .person: []
+        }
+    }
+
+    /// The acts that no call of a world makes, and the tests that show them.
+    package static let elsewhere: [(act: any Act.Type, test: String)] = [
+        (SetUp.self, "the world's own beginning"), (RefuseUpload.self, "EventCallsTests"),
+        (ReleaseTombstone.self, "ErasureTests"), (ReplayDelivery.self, "WebhookTests"),
+        (NoteKeyUse.self, "made by every keyed call"), (NoteDeliveries.self, "WebhookTests"),
+        (NoteUnproven.self, "ProtectionTests"), (NoteEventOfAttachments.self, "AttachmentTests"),
+        (NoteRestored.self, "CopiesTests"), (MakeConsoleLink.self, "ConsoleSessionTests"),
+        (OpenConsole.self, "ConsoleDoorTests"),
+        (CloseConsole.self, "ConsoleDoorTests"), (NoteConsoleUse.self, "ConsoleDoorTests"),
+        (StoreAttachment.self, "AttachmentTests"), (DeleteAttachment.self, "AttachmentTests"),
+        (ReviewResponse.self, "QuestionnaireTests"), (SetIssueStatus.self, "IssueTests"),
+        (MergeIssues.self, "IssueTests"), (KeepRuns.self, "RunTests"), (ExpireRows.self, "RetentionTests"),
+        (RecordAttribution.self, "AttributionTests"), (TakeStoreNews.self, "AppleNotificationTests"),
+        (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),
+        (SetStoreOptions.self, "StoreOptionTests"),
+    ]
+
+    /// Whether each success of the deed adds one call to the journal.
+    var alwaysWrites: Bool {
+        switch self {
+        case .feedback, .code, .install, .merge, .split, .webhook, .signingKey, .linkingApp, .makeKey, .startImport:
+            true
+        default: false
+        }
+    }
+
+    /// Whether the server remembers the answer under an idempotency key. Answers with a new secret are not remembered.
+    var isRemembered: Bool {
+        switch self {
+        case .feedback, .merge, .split, .startImport: true
+        default: false
+        }
+    }
+
+    /// Whether the deed takes an earlier change back or removes something, so that simple models no longer hold.
+    var takesBack: Bool {
+        switch self {
+        case .undoMerge, .undoSplit, .undoCall, .undoAlias, .undoImport, .split, .erase, .detach, .deleteUser,
+            .undoTransfer:
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import Domain
+package import FaultyDisk
+import Foundation
+import Program
+
+/// One server's life from one number: calls of all surfaces, restarts, crashes, faults of the disk, jumps of the clock and the ways of
+/// bytes over the wire. The same number and the same steps give the same life, byte for byte.
+package struct History: Sendable {
+    /// A thing that happens. Its own seed decides its details, so that other steps can be taken out.
+    package enum Step: Sendable, CustomStringConvertible {
+        case call(Deed, seed: UInt64)
+        /// The same call twice in one moment, as after a client's hasty repetition.
+        case twice(Deed, seed: UInt64)
+        /// Two calls, one behind the other on one connection, or in one moment on two.
+        case both(Deed, Deed, seed: UInt64, isPipelined: Bool)
+        case restart
+        case kill
+        case powerCut(FaultyDisk.Loss)
+        case fail(FaultyDisk.Operation, skip: Int, times: Int)
+        case powerCutWithin(changes: Int)
+        case fill(room: Int)
+        case makeRoom
+        case slowSyncs(milliseconds: UInt64)
+        case jump(milliseconds: Int64)
+        case pass(milliseconds: Int)
+
+        package var description: String {
+            switch self {
+            case .call(let deed, let seed): "call \(deed.rawValue) 0x\(String(seed, radix: 16))"
+            case .twice(let deed, let seed): "call twice \(deed.rawValue) 0x\(String(seed, radix: 16))"
+            case .both(let one, let other, let seed, let isPipelined):
+                "call \(one.rawValue) and \(other.rawValue) 0x\(String(seed, radix: 16))\(isPipelined ? " pipelined" : "")"
+            case .restart: "restart"
+            case .kill: "kill"
+            case .powerCut(let loss): "power cut, loses \(loss)"
+            case .fail(let operation, let skip, let times): "fail \(operation.rawValue) after \(skip), \(times) times"
+            case .powerCutWithin(let changes): "power cut after \(changes) changes"
+            case .fill(let room): "fill the disk but for \(room) bytes"
+            case .makeRoom: "make room"
+            case .slowSyncs(let milliseconds): "syncs take \(milliseconds) ms"
+            case .jump(let milliseconds): "jump \(milliseconds) ms"
+            case .pass(let milliseconds): "pass \(milliseconds) ms"
+            }
+        }
+
+        package var isCall: Bool {
+            switch self {
+            case .call, .twice, .both: true
+            case .restart, .kill, .powerCut, .fail, .powerCutWithin, .fill, .makeRoom, .slowSyncs, .jump, .pass: false
+            }
+        }
+    }
+
+    package let seed: UInt64
+    package var steps: [Step]
+
+    /// A life of some calls. A third of all lives have no faults.
+    package init(seed: UInt64, calls: Int? = nil) {
+        self.seed = seed
+        var chance = Chance(seed, "plan")
+        var faults = Chance(seed, "faults")
+        let count = calls ?? 10 + chance.below(120)
+        let faultRate = seed % 3 == 0 ? 0 : 5 + faults.below(20)
+        // Some deeds come often, because others need what they make.
+        let common: [Deed] = [
+            .identify, .identify, .identify, .identifyUser, .accessUser, .install, .code, .redeem, .claim, .ingest,
+            .merge,
+            .undoMerge, .link, .feedback,
+        ]
+        var steps: [Step] = []
+        for _ in 0..<count {
+            if faultRate > 0, faults.below(100) < faultRate { steps.append(History.fault(&faults)) }
+            let list = chance.oneIn(2) ? common : Deed.allCases
+            let (deed, other) = (chance.pick(list) ?? .identify, chance.pick(list) ?? .identify)
+            let (seed, way) = (chance.next(), chance.below(16))
+            switch way {
+            case 0: steps.append(.twice(deed, seed: seed))
+            case 1: steps.append(.both(deed, other, seed: seed, isPipelined: true))
+            case 2: steps.append(.both(deed, other, seed: seed, isPipelined: false))
+            default: steps.append(.call(deed, seed: seed))
+            }
+        }
+        self.steps = steps
+    }
+
+    private static func fault(_ chance: inout Chance) -> Step {
+        switch chance.below(14) {
+        case 0: .restart
+        case 1: .kill
+        case 2, 3: .powerCut(chance.pick(FaultyDisk.Loss.allCases) ?? .any)
+        case 4, 5, 6:
+            .fail(
+                chance.pick([.read, .write, .sync, .sync, .truncate, .shm]) ?? .write, skip: chance.below(30),
+                times: chance.oneIn(3) ? 4 : 1)
+        case 7, 8: .powerCutWithin(changes: chance.below(40))
+        case 9: .fill(room: chance.below(60_000))
+        case 10: .makeRoom
+        case 11: .slowSyncs(milliseconds: [0, 1, 30, 3000][chance.below(4)])
+        case 12:
+            .jump(
+                milliseconds: [1, 1000, -1000, 90_000, -90_000, 700_000, -86_400_000, 86_400_000, 157_000_000_000][
+                    chance.below(9)])
+        default: .pass(milliseconds: [1, 50, 400, 2000][chance.below(4)])
+        }
+    }
+
+    /// Why a life failed.
+    package struct Failure: Error, Sendable, CustomStringConvertible {
+        package let oracle: String
+        package let step: Int
+        package let message: String
+
+        package init(oracle: String, step: Int, message: String) {
+            (self.oracle, self.step, self.message) = (oracle, step, message)
+        }
+
+        package var description: String { "\(oracle) at step \(step): \(message)" }
+    }
+
+    package struct Result: Sendable {
+        package let failure: Failure?
+        package let trace: Trace
+        package let coverage: Coverage
+        package let calls: Int
+    }
+
+    /// Lives the life, at most up to a step.
+    package func run(until end: Int? = nil, keepsTrace: Bool = false) -> Result {
+        var life = Life(self, keepsTrace: keepsTrace)
+        var failure: Failure?
+        var last = 0
+        do throws(Failure) {
+            for (place, step) in steps.prefix(end ?? steps.count).enumerated() {
+                last = place
+                try life.take(step, at: place)
+            }
+            try life.finish(at: steps.count)
+        } catch {
+            failure = error
+            life.trace.add("FAILED at \(last): \(error.oracle)")
+        }
+        return Result(failure: failure, trace: life.trace, coverage: life.coverage, calls: life.calls)
+    }
+}
+
+/// How often each deed met each fault, and what came of it.
+package struct Coverage: Sendable {
+    package struct Cell: Hashable, Sendable {
+        package let deed: Deed
+        package let fault: String
+        package let moment: String
+    }
+
+    package var cells: [Cell: Int] = [:]
+    /// How often each deed was answered with each status; 0 for no answer.
+    package var answers: [Deed: [Int: Int]] = [:]
+
+    package static let faults = ["none", "read", "write", "sync", "truncate", "shm", "full", "power"]
+    package static let moments = ["before", "in commit", "after commit"]
+
+    package init() {}
+
+    package mutating func add(_ other: Coverage) {
+        cells.merge(other.cells, uniquingKeysWith: +)
+        for (deed, statuses) in other.answers { answers[deed, default: [:]].merge(statuses, uniquingKeysWith: +) }
+    }
+
+    /// The table of deeds and faults, with the number of calls in each moment.
+    package var table: String {
+        let names = Coverage.faults.map { $0.padding(toLength: 12, withPad: " ", startingAt: 0) }.joined()
+        var lines = ["deed".padding(toLength: 18, withPad: " ", startingAt: 0) + names]
+        var full = 0
+        for deed in Deed.allCases {
+            let row = Coverage.faults.map { fault in
+                let counts = Coverage.moments.map { cells[Cell(deed: deed, fault: fault, moment: $0)] ?? 0 }
+                full += counts.count { $0 > 0 }
+                return counts.map(String.init).joined(separator: "/").padding(toLength: 12, withPad: " ", startingAt: 0)
+            }
+            lines.append(deed.rawValue.padding(toLength: 18, withPad: " ", startingAt: 0) + row.joined())
+        }
+        let all = Deed.allCases.count * Coverage.faults.count * Coverage.moments.count
+        lines.append("\(full) of \(all) cells of deed, fault and moment (before/in commit/after commit) are full")
+        return lines.joined(separator: "\n")
+    }
+
+    /// The deeds with the statuses of their answers; 0 is for no answer.
+    package var statuses: String {
+        Deed.allCases.map { deed in
+            let counts = (answers[deed] ?? [:]).sorted { $0.key < $1.key }
+            return deed.rawValue.padding(toLength: 18, withPad: " ", startingAt: 0)
+                + counts.map { "\($0.key): \($0.value)" }.joined(separator: ", ")
+        }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,243 @@
+import CFaultyDisk
+import DialectIDSync
+import Domain
+import Engine
+import FaultyDisk
+import Gateway
+import Program
+import StoreSQLite
+
+/// A machine with a disk, two clocks and a server: one thread, no real time, no real file.
+final class Machine {
+    let disk: FaultyDisk
+    let credentials: ProjectPlan.Credentials
+    let shadow = WatchedStore.Shadow()
+    private(set) var store: SQLiteStore?
+    private var server: SteppedServer?
+    private var rounds: SteppedRounds?
+    private var connection: MemoryConnection?
+    private let clock: WallClock
+    private var starts: UInt64 = 0
+    private let seed: UInt64
+
+    /// The clock that can be set.
+    final class WallClock: @unchecked Sendable {
+        // Unchecked: a world has one thread.
+        let disk: FaultyDisk
+        /// The difference to the disk's clock, which only counts.
+        var offset: Int64 = 1_800_000_000_000
+
+        init(_ disk: FaultyDisk) { self.disk = disk }
+
+        var now: Instant { Instant(milliseconds: offset + Int64(disk.now / 1_000_000)) }
+    }
+
+    static let master = [UInt8](repeating: 7, count: 32)
+    static let secrets = IDSyncSecrets(master: master)
+    static let receipts = TestReceipts(master: master)
+
+    /// A new store, as it is at the first start. All histories begin with a copy of it.
+    private struct Image: @unchecked Sendable {
+        // Unchecked: nobody changes the disk of the image.
+        let disk: FaultyDisk
+        let setUp: SetUp
+        let credentials: ProjectPlan.Credentials
+        let entries: [JournalEntry]
+    }
+
+    private static let image: Image = {
+        onym_chance_begin(1)
+        let disk = FaultyDisk(seed: 1)
+        let plan = ProjectPlan(name: "World", secrets: secrets, now: Instant(milliseconds: 1_790_000_000_000))
+        do {
+            let shadow = try make(plan.setUp, on: disk)
+            return Image(disk: disk, setUp: plan.setUp, credentials: plan.credentials, entries: shadow.settled)
+        } catch {
+            preconditionFailure("A store cannot be made: \(error).")
+        }
+    }()
+
+    private static func file(on disk: FaultyDisk) -> StoreFile {
+        StoreFile(folder: "/data", on: disk, checkpoints: .afterCommits(pages: 64))
+    }
+
+    /// Makes a store with its first project.
+    private static func make(_ setUp: SetUp, on disk: FaultyDisk) throws(StoreFault) -> WatchedStore.Shadow {
+        let shadow = WatchedStore.Shadow()
+        try SQLiteStore.make(file(on: disk), hashKey: Hash128(high: 1, low: 2)) { store throws(StoreFault) in
+            var call = Call(project: setUp.project.id, key: nil)
+            call.requestID = "init"
+            let answer = Writer(store: WatchedStore(store, shadow), chance: { 0 }).process(
+                [Job(call: call, act: setUp)], at: setUp.project.madeAt)[0]
+            guard case .success = answer else { preconditionFailure("The project is refused: \(answer).") }
+        }
+        return shadow
+    }
+
+    init(seed: UInt64) throws(StoreFault) {
+        let image = Machine.image
+        self.seed = seed
+        if seed % 16 == 1 {
+            // A power cut right behind the first start: the store is there all the same.
+            disk = FaultyDisk(seed: seed)
+            _ = try Machine.make(image.setUp, on: disk)
+            disk.cutPower(.everything)
+        } else {
+            disk = image.disk.copy(seed: seed)
+        }
+        clock = WallClock(disk)
+        credentials = image.credentials
+        shadow.begin(image.entries)
+        shadow.settle(through: Int64(image.entries.count))
+        try start()
+    }
+
+    private var file: StoreFile { Machine.file(on: disk) }
+
+    var wall: Instant { clock.now }
+    func jump(byMilliseconds milliseconds: Int64) { clock.offset += milliseconds }
+    func pass(milliseconds: Int) { disk.advance(nanoseconds: UInt64(milliseconds) * 1_000_000) }
+
+    // MARK: - Starts and ends
+
+    /// Starts the server over what is on the disk.
+    func start() throws(StoreFault) {
+        starts += 1
+        // Each start has numbers of its own: neighboring seeds would have the same numbers, moved by one.
+        var chance = Chance(seed, "start \(starts)")
+        let seed = chance.next()
+        onym_chance_begin(seed)
+        let store = try SQLiteStore(file)
+        self.store = store
+        shadow.settle(through: store.counts.lastSequence.rawValue)
+        let rounds = SteppedRounds(disk)
+        self.rounds = rounds
+        var surroundings = SteppedServer.Surroundings(
+            rounds: rounds, clock: { [clock] in clock.now }, monotonic: { [disk] in disk.now }, seed: seed)
+        // Periodic work comes often, so that it meets faults too.
+        surroundings.limits.foldMilliseconds = 300
+        surroundings.limits.logMilliseconds = 200
+        surroundings.limits.logBuckets = 1 << 10
+        server = SteppedServer(
+            surroundings, store: WatchedStore(store, shadow), secrets: Machine.secrets, receipts: Machine.receipts,
+            attachments: "/nonexistent/attachments")
+    }
+
+    /// Ends the server as a signal does.
+    func stop() {
+        server?.stop()
+        store?.close()
+        forget()
+    }
+
+    /// Ends the process, and the system keeps all bytes.
+    func kill() {
+        disk.endProcess()
+        server?.abandon()
+        forget()
+    }
+
+    func cutPower(_ loss: FaultyDisk.Loss) {
+        server?.abandon()
+        disk.cutPower(loss)
+        forget()
+    }
+
+    private func forget() { (store, server, rounds, connection) = (nil, nil, nil, nil) }
+
+    func findings() throws(StoreFault) -> [String] {
+        try Doctor(file) { _ in }.examine().map { "\($0.code): \($0.description)" }
+    }
+
+    // MARK: - Calls
+
+    /// How the bytes of a call go over the wire.
+    struct Way {
+        /// The places at which the bytes are cut.
+        var cuts: [Int] = []
+        /// The window of a slow reader.
+        var window = 64 * 1024
+        /// Whether the client leaves before the answer.
+        var leaves = false
+    }
+
+    /// Sends the bytes of a call, and waits for the answer; nil if the client or the machine is gone before.
+    func send(_ bytes: [UInt8], _ way: Way = Way()) -> WireAnswer? {
+        pass(milliseconds: 7)
+        let connection = openConnection(way)
+        var start = 0
+        for cut in way.cuts.filter({ $0 < bytes.count }).sorted() + [bytes.count] where cut > start {
+            connection.write(bytes[start..<cut])
+            start = cut
+            if cut < bytes.count { step() }
+        }
+        if way.leaves {
+            connection.reset()
+            self.connection = nil
+            for _ in 0..<4 { step() }
+            return nil
+        }
+        var received: [UInt8] = []
+        for _ in 0..<Machine.stepsPerCall {
+            step()
+            received += connection.read()
+            if let answer = WireAnswer(received) { return answer }
+            if disk.hasLostPower || connection.isClosed { break }
+        }
+        self.connection = nil
+        return nil
+    }
+
+    /// Sends calls in one moment, one behind the other on one connection or each on its own, and waits for the answers.
+    func sendTogether(_ calls: [[UInt8]], isPipelined: Bool) -> [WireAnswer?] {
+        pass(milliseconds: 7)
+        let connections = (0..<(isPipelined ? 1 : calls.count)).map { _ in MemoryConnection() }
+        for connection in connections { server?.connect(connection) }
+        if isPipelined {
+            connections[0].write(calls.flatMap(\.self))
+        } else {
+            for (connection, bytes) in zip(connections, calls) { connection.write(bytes) }
+        }
+        var received = [[UInt8]](repeating: [], count: connections.count)
+        var answers: [WireAnswer?] = Array(repeating: nil, count: calls.count)
+        for _ in 0..<Machine.stepsPerCall where answers.contains(where: { $0 == nil }) && !disk.hasLostPower {
+            step()
+            for (number, connection) in connections.enumerated() {
+                received[number] += connection.read()
+                while let answer = WireAnswer(received[number]) {
+                    received[number].removeFirst(answer.length)
+                    if isPipelined {
+                        if let place = answers.firstIndex(where: { $0 == nil }) { answers[place] = answer }
+                    } else {
+                        answers[number] = answer
+                    }
+                }
+            }
+        }
+        for connection in connections { connection.reset() }
+        return answers
+    }
+
+    private func openConnection(_ way: Way) -> MemoryConnection {
+        if let connection, !connection.isClosed, way.window == 64 * 1024 { return connection }
+        let connection = MemoryConnection(window: way.window)
+        server?.connect(connection)
+        self.connection = connection
+        return connection
+    }
+
+    /// Lets everything happen that is due.
+    func step() {
+        pass(milliseconds: 1)
+        for _ in 0..<3 {
+            _ = rounds?.step()
+            let hasRead = server?.step() ?? false
+            if !(rounds?.step() ?? false), !hasRead { break }
+        }
+    }
+
+    var isHealthy: Bool { server?.isHealthy ?? false }
+
+    /// The number of steps within which every call has its answer: a read has ten seconds, and a step one millisecond.
+    private static let stepsPerCall = 400
+}

@@ -1,0 +1,217 @@
+import EventLoop
+import FaultyDisk
+import Foundation
+
+/// The rounds of a loop that its owner steps. Their clock is the disk's, which nobody can set.
+final class SteppedRounds: Rounds, @unchecked Sendable {
+    // Unchecked: a world has one thread.
+    private let disk: FaultyDisk
+    private var work: [@Sendable () -> Void] = []
+    private var interval: UInt64 = 0
+    private var tickedAt: UInt64 = 0
+    var onRoundEnd: () -> Void = {}
+    var onTick: () -> Void = {}
+
+    init(_ disk: FaultyDisk) { self.disk = disk }
+
+    var now: UInt64 { disk.now / 1_000_000 }
+
+    func post(_ work: @escaping @Sendable () -> Void) -> Bool {
+        self.work.append(work)
+        return true
+    }
+
+    func tick(everyMilliseconds interval: UInt64) { (self.interval, tickedAt) = (interval, now) }
+
+    func run() { preconditionFailure("The owner steps the rounds.") }
+
+    func stop() {}
+
+    /// Runs one round, and answers whether some work waited.
+    func step() -> Bool {
+        let waiting = work
+        work = []
+        for work in waiting { work() }
+        if now >= tickedAt + interval {
+            tickedAt = now
+            onTick()
+        }
+        onRoundEnd()
+        return !waiting.isEmpty
+    }
+}
+
+/// A connection in memory, of which a world has both ends.
+final class MemoryConnection: Transport {
+    private var owner: (any StreamOwner)?
+    private var incoming: [UInt8] = []
+    private var isPaused = false
+    private(set) var isClosed = false
+    private var hasEnded = false
+    /// The bytes that the server has written and the client has not read.
+    private var unread: [UInt8] = []
+    /// The bytes that wait at the server, because the client does not read.
+    private var unsent: [UInt8] = []
+    /// The bytes that the systems between both ends take.
+    private let window: Int
+    let peer = PeerAddress(number: 0xFFFF_7F00_0001)
+
+    init(window: Int = 64 * 1024) { self.window = window }
+
+    var queuedBytes: Int { unsent.count }
+
+    func start(owner: any StreamOwner) {
+        self.owner = owner
+        pass()
+    }
+
+    func pause() { isPaused = true }
+
+    func resume() {
+        isPaused = false
+        pass()
+    }
+
+    func send(_ bytes: [UInt8]) {
+        guard !isClosed else { return }
+        unsent += bytes
+        move()
+    }
+
+    func finishSending(thenClose: Bool) {
+        if thenClose { close() }
+    }
+
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        let owner = owner
+        self.owner = nil
+        owner?.closed()
+    }
+
+    // MARK: - The client's end
+
+    func write(_ bytes: some Sequence<UInt8>) {
+        incoming += bytes
+        pass()
+    }
+
+    /// Takes what the server has sent.
+    func read() -> [UInt8] {
+        defer {
+            unread = []
+            let waited = !unsent.isEmpty
+            move()
+            if waited, unsent.isEmpty { owner?.drained() }
+        }
+        return unread
+    }
+
+    /// Closes the client's end without a word.
+    func reset() { close() }
+
+    private func move() {
+        let count = min(unsent.count, window - unread.count)
+        unread += unsent.prefix(count)
+        unsent.removeFirst(count)
+    }
+
+    private func pass() {
+        guard !isPaused, !isClosed, !incoming.isEmpty, let owner else { return }
+        let bytes = incoming
+        incoming = []
+        owner.received(bytes.span)
+    }
+}
+
+/// An answer, as far as a world looks at it.
+struct WireAnswer {
+    let status: Int
+    let body: String
+    /// The id of the request, as the answer has it.
+    let id: String
+    /// The bytes of the answer.
+    let length: Int
+
+    /// Reads a complete answer from the beginning of some bytes; nil if it is not complete.
+    init?(_ bytes: [UInt8]) {
+        guard let end = bytes.firstIndex(ofPart: Array("\r\n\r\n".utf8)) else { return nil }
+        let head = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
+        guard let line = head.first?.split(separator: " "), line.count > 1, let status = Int(line[1]) else {
+            return nil
+        }
+        func field(_ name: String) -> String? {
+            head.first { $0.lowercased().hasPrefix(name + ": ") }.map { String($0.dropFirst(name.count + 2)) }
+        }
+        let length = field("content-length").flatMap { Int($0) } ?? 0
+        guard bytes.count >= end + 4 + length else { return nil }
+        self.status = status
+        body = String(decoding: bytes[end + 4..<end + 4 + length], as: UTF8.self)
+        id = field("x-request-id") ?? ""
+        self.length = end + 4 + length
+    }
+
+    var isSuccess: Bool { (200..<300).contains(status) }
+
+    var json: [String: Any] { WireAnswer.json(body) }
+
+    static func json(_ body: String) -> [String: Any] {
+        (try? JSONSerialization.jsonObject(with: Data(body.utf8))) as? [String: Any] ?? [:]
+    }
+
+    func text(_ names: String...) -> String? { WireAnswer.text(names, in: json) }
+
+    /// A value of an answer's body.
+    static func text(_ names: [String], in json: [String: Any]) -> String? {
+        var value: Any? = json
+        for name in names { value = (value as? [String: Any])?[name] }
+        return value as? String ?? (value as? NSNumber)?.stringValue
+    }
+}
+
+extension [UInt8] {
+    fileprivate func firstIndex(ofPart part: [UInt8]) -> Int? {
+        guard count >= part.count else { return nil }
+        return (0...count - part.count).first { self[$0] == part[0] && self[$0..<$0 + part.count].elementsEqual(part) }
+    }
+}
+
+/// Chance from a seed (SplitMix64), which can be split by name: taking one stream out does not change the others.
+struct Chance: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    init(_ seed: UInt64, _ name: String) { state = seed ^ Trace.hash(name) }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var bits = state
+        bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
+        return bits ^ bits >> 31
+    }
+
+    mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &self) }
+    mutating func oneIn(_ times: Int) -> Bool { below(times) == 0 }
+    mutating func pick<Element>(_ list: [Element]) -> Element? { list.randomElement(using: &self) }
+}
+
+/// What a history did, line by line, and the hash of it.
+package struct Trace {
+    package private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    package private(set) var lines: [String] = []
+    private let keepsLines: Bool
+
+    init(keepsLines: Bool) { self.keepsLines = keepsLines }
+
+    mutating func add(_ line: String) {
+        hash = Trace.hash(line, from: hash)
+        if keepsLines { lines.append(line) }
+    }
+
+    static func hash(_ text: String, from start: UInt64 = 0xCBF2_9CE4_8422_2325) -> UInt64 {
+        text.utf8.reduce(start) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+    }
+}

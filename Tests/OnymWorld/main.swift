@@ -1,0 +1,81 @@
+import Foundation
+import OneSeed
+
+// onym-world [--seed N] [--until STEP] [--trace] [--shrink] [--histories N] [--seconds N] [--coverage]
+//
+// Lives histories of a server, each from one number. One seed is lived with --seed; without it, as many as --histories says, or as the
+// seconds allow. The exit code is 1 if a life failed, and 2 for wrong usage.
+
+var arguments = CommandLine.arguments.dropFirst()
+
+@MainActor func value(_ name: String) -> UInt64? {
+    guard let place = arguments.firstIndex(of: name) else { return nil }
+    guard place + 1 < arguments.endIndex else { usage() }
+    let text = arguments[place + 1]
+    let number = text.hasPrefix("0x") ? UInt64(text.dropFirst(2), radix: 16) : UInt64(text)
+    guard let number else { usage() }
+    arguments.removeSubrange(place...place + 1)
+    return number
+}
+
+@MainActor func has(_ name: String) -> Bool {
+    guard let place = arguments.firstIndex(of: name) else { return false }
+    arguments.remove(at: place)
+    return true
+}
+
+func usage() -> Never {
+    print(
+        "onym-world [--seed N] [--until STEP] [--trace] [--shrink] [--from N] [--histories N] [--seconds N] [--coverage]"
+    )
+    exit(2)
+}
+
+let seed = value("--seed")
+let until = value("--until").map(Int.init)
+let first = value("--from") ?? 1
+let histories = value("--histories") ?? 1000
+let seconds = value("--seconds") ?? 3600
+let (tells, shrinks, covers) = (has("--trace"), has("--shrink"), has("--coverage"))
+if !arguments.isEmpty { usage() }
+
+@MainActor func report(_ history: History, _ failure: History.Failure) {
+    print("seed 0x\(String(history.seed, radix: 16)) failed: \(failure)")
+    guard shrinks else { return }
+    let (short, why, tries) = history.shrunk(failure)
+    print("shrunk to \(short.steps.count) steps (\(short.steps.count { $0.isCall }) calls) in \(tries) lives: \(why)")
+    print(short.asTest)
+}
+
+if let seed {
+    let history = History(seed: seed)
+    let result = history.run(until: until, keepsTrace: tells)
+    for line in result.trace.lines { print(line) }
+    print("trace 0x\(String(result.trace.hash, radix: 16)), \(result.calls) calls")
+    if let failure = result.failure {
+        report(history, failure)
+        exit(1)
+    }
+} else {
+    let start = Date()
+    var (lived, calls, coverage) = (UInt64(0), 0, Coverage())
+    while lived < histories, Date().timeIntervalSince(start) < Double(seconds) {
+        let history = History(seed: first + lived)
+        let result = history.run()
+        lived += 1
+        calls += result.calls
+        coverage.add(result.coverage)
+        if let failure = result.failure {
+            print(
+                "after \(lived) histories and \(calls) calls in \(String(format: "%.1f", Date().timeIntervalSince(start))) s:"
+            )
+            report(history, failure)
+            exit(1)
+        }
+    }
+    let took = Date().timeIntervalSince(start)
+    print(
+        "\(lived) histories, \(calls) calls, \(String(format: "%.1f", took)) s, \(Int(Double(calls) / took)) calls a second: no failure"
+    )
+    if covers { print(coverage.table + "\n" + coverage.statuses) }
+}

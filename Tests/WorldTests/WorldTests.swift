@@ -1,0 +1,75 @@
+import Domain
+import OneSeed
+import TestKit
+import Testing
+
+@Suite("A world in one seed")
+struct WorldTests {
+    /// The seeds of `make check`; `ONYM_SOAK=20` lives twenty times as many.
+    private static let lives = 32
+    /// The lives after which every deed must have succeeded once.
+    private static let livesOfAllDeeds = 150
+
+    @Test("no life breaks a promise")
+    func lives() {
+        let seeds = Soak.seeds(WorldTests.lives)
+        var (coverage, calls) = (Coverage(), 0)
+        for seed in seeds {
+            let history = History(seed: seed)
+            let result = history.run()
+            calls += result.calls
+            coverage.add(result.coverage)
+            if let failure = result.failure {
+                let (short, why, _) = history.shrunk(failure, budget: 60)
+                Issue.record("seed 0x\(String(seed, radix: 16)): \(why)\n\(short.asTest)")
+                return
+            }
+        }
+        #expect(calls > 10 * seeds.count)
+        print("world: \(calls) calls; \(coverage.table.split(separator: "\n").last ?? "")")
+        Soak.report("world: \(calls) calls\n\(coverage.table)")
+        guard seeds.count >= WorldTests.livesOfAllDeeds else { return }
+        for deed in Deed.allCases {
+            let statuses = coverage.answers[deed] ?? [:]
+            #expect(statuses.keys.contains { (200..<300).contains($0) }, "\(deed) never succeeded: \(statuses)")
+        }
+    }
+
+    @Test("the same seed is the same life, byte for byte")
+    func sameTrace() {
+        for seed in UInt64(1)...6 {
+            let history = History(seed: seed, calls: 25)
+            let (one, other) = (history.run(keepsTrace: true), history.run(keepsTrace: true))
+            let difference = zip(one.trace.lines, other.trace.lines).first { $0 != $1 }
+            #expect(one.trace.hash == other.trace.hash, "seed \(seed): \(String(describing: difference))")
+        }
+    }
+
+    @Test("every act of the registry has a deed, or a test elsewhere")
+    func everyActHasADeed() {
+        let deeds = Deed.allCases.flatMap(\.acts) + Deed.elsewhere.map(\.act)
+        let covered = Set(deeds.map { ObjectIdentifier($0) })
+        let missing = Registry.acts.filter { !covered.contains(ObjectIdentifier($0)) }
+        #expect(missing.isEmpty, "Tests/OneSeed/Deed.swift lacks \(missing)")
+        #expect(Deed.elsewhere.count == Set(Deed.elsewhere.map { ObjectIdentifier($0.act) }).count)
+    }
+
+    @Test("a history that fails is shortened to the steps that matter, and printed as a test")
+    func shrinks() {
+        let history = History(seed: 2, calls: 40)
+        // As if every life with a claim and a feedback failed.
+        func fails(_ history: History) -> History.Failure? {
+            let deeds = history.steps.compactMap { step -> Deed? in
+                if case .call(let deed, _) = step { deed } else { nil }
+            }
+            guard deeds.contains(.claim), deeds.contains(.feedback) else { return nil }
+            return History.Failure(oracle: "exercise", step: history.steps.count - 1, message: "both are there")
+        }
+        var whole = history
+        whole.steps += [.call(.claim, seed: 1), .restart, .call(.feedback, seed: 2), .kill]
+        guard let failure = fails(whole) else { return #expect(Bool(false), "The exercise fails.") }
+        let (short, why, tries) = whole.shrunk(failure, by: fails)
+        #expect(short.steps.count == 2 && why.oracle == "exercise" && tries < 200)
+        #expect(short.asTest.contains("History(seed: 0x2, calls: 0)") && short.asTest.contains(".call(.feedback"))
+    }
+}
