@@ -171,21 +171,32 @@ package struct PlayStore: StoreValidator {
         return equalsInConstantTime(text.utf8.span, pushSecret.utf8.span)
     }
 
-    /// Asks for the purchase of a notification.
-    func news(
-        of notification: PlayNotification, for project: ProjectID, at now: Instant
-    ) -> StoreCheck {
+    /// The notice that a notification leaves; nil for one about another app, or about no purchase.
+    func notice(
+        of notification: PlayNotification, for project: ProjectID, at now: Instant, _ hash: KeyedHash
+    ) -> StoreNotice? {
         guard notification.package?.hasSameBytes(as: package) == true, let token = notification.token,
-            let name = PlayStore.segment(token)
-        else { return .done(.success([])) }
+            PlayStore.segment(token) != nil
+        else { return nil }
+        let subject = notification.voidedOrder.map { StoreNotice.Subject.refund(token, order: $0) } ?? .purchase(token)
+        return StoreNotice(.playStore, subject, in: nil, of: project, at: now, hash: hash)
+    }
+
+    /// Asks for the purchase of a notice.
+    func question(because notice: StoreNotice, in project: ProjectID, at now: Instant) -> NoticeQuestion {
+        let (token, refunded): (String, String?)
+        switch notice.subject {
+        case .purchase(let name): (token, refunded) = (name, nil)
+        case .refund(let name, let order): (token, refunded) = (name, order)
+        case .customer, .checkout, .payment: return .done(.success(StoreNews()))
+        }
+        guard let name = PlayStore.segment(token) else { return .bad(.unreadable) }
         return read(name, at: now) { bought, moment, tools in
             let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: moment)
             var receipts = receipts(of: bought, token, place, tools)
-            if let order = notification.voidedOrder {
-                for index in receipts.indices { receipts[index].refund(order, at: moment) }
-            }
+            if let refunded { for index in receipts.indices { receipts[index].refund(refunded, at: moment) } }
             return .done(.success(receipts))
-        }
+        }.map { StoreNews(receipts: $0) }
     }
 
     // MARK: - Asking

@@ -40,6 +40,8 @@ package final class ProjectStores: Sendable {
     private let seal: Seal
     /// The last words of the stores.
     package let activity = StoreActivity()
+    /// Tells of notices that wait for a question.
+    let notices = NoticeBell()
     private let entries = Monitor<[ProjectID: Entry]>([:])
 
     /// - Parameters:

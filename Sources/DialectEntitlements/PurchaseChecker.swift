@@ -38,6 +38,8 @@ package final class PurchaseChecker: Sendable {
     package struct Limits: Sendable {
         /// The questions to one store in a second.
         package var perSecond = 10
+        /// The questions to one store in a second because of its notifications.
+        package var noticesPerSecond = 50
         /// The pause between two searches for refunds at Google.
         package var refundPauseMilliseconds = 300_000
         /// The time for which a subscription that would renew gives access after its end while its store does not answer.
@@ -62,8 +64,40 @@ package final class PurchaseChecker: Sendable {
         let catalog: Catalog
     }
 
+    /// A question because of a notification.
+    private struct Notice: Sendable {
+        let notice: StoreNotice
+        let project: ProjectID
+        let catalog: Catalog
+        /// The subscriptions of a customer.
+        let known: [String]
+    }
+
+    /// The limits of the server's own questions, and of those because of notifications.
+    private struct Lines {
+        var own: StoreLines
+        var notices: StoreLines
+
+        /// Notes what an answer says about further questions.
+        mutating func note(_ result: OutboundClient.Result, _ source: Purchase.Source, _ project: ProjectID) {
+            guard case .success(let answer) = result else { return }
+            let at = MonotonicClock.nanoseconds()
+            if answer.status == 429 {
+                own.slowDown(source, project, at: at)
+                notices.slowDown(source, project, at: at)
+            }
+            if [429, 503].contains(answer.status), let seconds = answer.retryAfterSeconds {
+                own.pause(source, project, seconds: seconds, at: at)
+                notices.pause(source, project, seconds: seconds, at: at)
+            }
+        }
+    }
+
     /// What has happened since the thread looked last.
     private enum Arrival: Sendable {
+        case noticesBegun([Notice])
+        case noticesNotBegun([Notice])
+        case news(OutboundClient.Result, Notice, @Sendable (OutboundClient.Result, LoopTools) -> NoticeQuestion)
         case begun([Question])
         /// The store has not noted the begin.
         case notBegun([Question])
@@ -80,6 +114,9 @@ package final class PurchaseChecker: Sendable {
         var isStopping = false
         var arrivals: [Arrival] = []
         var busy: Set<PurchaseID> = []
+        var busyNotices: Set<Hash128> = []
+        /// Whether notices may wait that nobody has looked for.
+        var isRung = false
         var figures = Figures()
     }
 
@@ -89,6 +126,8 @@ package final class PurchaseChecker: Sendable {
         package fileprivate(set) var checks: [Purchase.Source: [Result: Int]] = [:]
         /// The number of due purchases that the last search found; it finds no more than may be asked about.
         package fileprivate(set) var due = 0
+        /// The notifications that wait for a question.
+        package fileprivate(set) var notices: [Purchase.Source: Int] = [:]
         /// The moment since which the earliest of them is due.
         package fileprivate(set) var oldestDueAt: Instant?
 
@@ -103,6 +142,7 @@ package final class PurchaseChecker: Sendable {
 
     package init(_ parts: Parts) {
         self.parts = parts
+        parts.stores.notices.setListener { [weak self] in self?.ring() }
         thread.withLock { $0 = WorkerThread(name: "onym-purchases") { [self] in run() } }
     }
 
@@ -110,6 +150,7 @@ package final class PurchaseChecker: Sendable {
 
     /// Begins no further question, and returns when the thread has ended. The caller stops the client afterwards.
     package func stop() {
+        parts.stores.notices.setListener(nil)
         state.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()
     }
@@ -117,16 +158,19 @@ package final class PurchaseChecker: Sendable {
     // MARK: - The thread
 
     private func run() {
-        var lines = StoreLines(perSecond: parts.limits.perSecond, at: MonotonicClock.nanoseconds())
+        let started = MonotonicClock.nanoseconds()
+        var lines = Lines(
+            own: StoreLines(perSecond: parts.limits.perSecond, at: started),
+            notices: StoreLines(perSecond: parts.limits.noticesPerSecond, at: started))
         let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
-        var next = MonotonicClock.nanoseconds()
+        var (next, nextNotices) = (started, started)
         var turn = 0
         var searches = RefundSearches(pauseMilliseconds: parts.limits.refundPauseMilliseconds)
         while true {
-            let (arrivals, isStopping) = state.withLock { state in
+            let (arrivals, isRung, isStopping) = state.withLock { state in
                 let arrivals = state.arrivals
                 state.arrivals = []
-                return (arrivals, state.isStopping)
+                return (arrivals, state.isRung, state.isStopping)
             }
             if isStopping { return }
             if !arrivals.isEmpty {
@@ -134,17 +178,31 @@ package final class PurchaseChecker: Sendable {
                 for arrival in arrivals { take(arrival, &lines, &searches, tools) }
             }
             let now = MonotonicClock.nanoseconds()
+            // The store logs its own faults; the checker only tries again.
+            if now >= next || isRung && now >= nextNotices {
+                nextNotices = now + PurchaseChecker.betweenRings
+                try? beginNotices(&lines.notices)
+            }
             if now >= next {
                 next = now + pause
-                // The store logs its own faults; the checker only tries again.
-                try? beginDue(&lines, turn: turn)
+                try? beginDue(&lines.own, turn: turn)
                 searchRefunds(&searches, at: now)
                 turn += 1
             }
-            let left = Int((next - min(next, MonotonicClock.nanoseconds())) / 1_000_000) + 1
-            let _: Bool? = state.wait(milliseconds: left) { $0.isStopping || !$0.arrivals.isEmpty ? true : nil }
+            let then = MonotonicClock.nanoseconds()
+            let left = Int((next - min(next, then)) / 1_000_000) + 1
+            let leftForNotices = min(left, Int((nextNotices - min(nextNotices, then)) / 1_000_000) + 1)
+            let isWaiting = state.withLock { $0.isRung }
+            let _: Bool? = state.wait(milliseconds: isWaiting ? leftForNotices : left) {
+                $0.isStopping || !$0.arrivals.isEmpty || $0.isRung != isWaiting ? true : nil
+            }
         }
     }
+
+    /// Rings come as often as notifications, and searches for notices less often.
+    private static let betweenRings: UInt64 = 20_000_000
+
+    private func ring() { state.change { $0.isRung = true } }
 
     private func makeTools() -> LoopTools {
         LoopTools(hash: parts.store.hash) { [parts] in
@@ -217,20 +275,37 @@ package final class PurchaseChecker: Sendable {
     }
 
     private func take(
-        _ arrival: Arrival, _ lines: inout StoreLines, _ searches: inout RefundSearches, _ tools: LoopTools
+        _ arrival: Arrival, _ lines: inout Lines, _ searches: inout RefundSearches, _ tools: LoopTools
     ) {
         switch arrival {
+        case .noticesBegun(let notices):
+            for notice in notices {
+                go(
+                    on: parts.stores.of(notice.project, tools.directory).question(
+                        because: notice.notice, notice.known, notice.catalog, in: notice.project, at: parts.clock()),
+                    notice, &lines.notices)
+            }
+        case .noticesNotBegun(let notices):
+            for notice in notices {
+                lines.notices.end(notice.notice.source, notice.project, .other, at: MonotonicClock.nanoseconds())
+                free(notice)
+            }
+        // The client was stopped. The question comes again after the next start.
+        case .news(.failure(.cancelled), _, _): break
+        case .news(let result, let notice, let then):
+            lines.note(result, notice.notice.source, notice.project)
+            go(on: then(result, tools), notice, &lines.notices)
         case .begun(let questions):
             for question in questions {
                 go(
                     on: parts.stores.of(question.project, tools.directory).question(
                         about: question.purchase, question.catalog, in: question.project, at: parts.clock(),
                         tools.directory),
-                    question, &lines)
+                    question, &lines.own)
             }
         case .notBegun(let questions):
             for question in questions {
-                lines.end(question.purchase.source, question.project, .other, at: MonotonicClock.nanoseconds())
+                lines.own.end(question.purchase.source, question.project, .other, at: MonotonicClock.nanoseconds())
             }
             free(questions.map(\.purchase.id))
         case .refundsLost(let project): searches.lose(project)
@@ -239,14 +314,130 @@ package final class PurchaseChecker: Sendable {
         // The client was stopped. The question comes again after the next start.
         case .answer(.failure(.cancelled), _, _): break
         case .answer(let result, let question, let then):
-            if case .success(let answer) = result {
-                let (source, project, at) = (question.purchase.source, question.project, MonotonicClock.nanoseconds())
-                if answer.status == 429 { lines.slowDown(source, project, at: at) }
-                if [429, 503].contains(answer.status), let seconds = answer.retryAfterSeconds {
-                    lines.pause(source, project, seconds: seconds, at: at)
+            lines.note(result, question.purchase.source, question.project)
+            go(on: then(result, tools), question, &lines.own)
+        }
+    }
+
+    // MARK: - Notifications
+
+    /// Finds notices, and begins to ask about as many as the stores' limits allow.
+    private func beginNotices(_ lines: inout StoreLines) throws(StoreFault) {
+        state.withLock { $0.isRung = false }
+        guard parts.store.leads else { return }
+        let (now, hash) = (parts.clock(), parts.store.hash)
+        lines.refill(at: MonotonicClock.nanoseconds())
+        var waiting: [Purchase.Source: Int] = [:]
+        var isMore = false
+        let directory = parts.store.directory
+        for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let allowed = lines.allowed(of: project)
+            let (busy, busyNotices) = state.withLock { ($0.busy, $0.busyNotices) }
+            for source in StoreNotice.sources {
+                let limit = allowed[source] ?? 0
+                let (due, questions) = try parts.store.read { snapshot throws(StoreFault) in
+                    let due = try DueNotices(in: project, of: source, at: now, limit: limit, snapshot) { notice in
+                        !busyNotices.contains(notice.id)
+                            && !notice.purchases(in: project, hash).contains(where: busy.contains)
+                    }
+                    let catalog = due.items.isEmpty ? Catalog() : try snapshot.catalog(of: project)
+                    return (
+                        due,
+                        try due.items.map { notice throws(StoreFault) in
+                            Notice(
+                                notice: notice, project: project, catalog: catalog,
+                                known: try PurchaseChecker.subscriptions(of: notice, in: project, snapshot))
+                        }
+                    )
                 }
+                waiting[source, default: 0] += due.waiting
+                isMore = isMore || due.waiting > 0 && due.items.count == limit
+                begin(questions, in: project, &lines)
             }
-            go(on: then(result, tools), question, &lines)
+        }
+        let found = (waiting, isMore)
+        state.withLock { state in
+            state.figures.notices = found.0
+            state.isRung = state.isRung || found.1
+        }
+    }
+
+    /// The subscriptions of a customer that the server knows.
+    private static func subscriptions(
+        of notice: StoreNotice, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [String] {
+        guard case .customer(let id) = notice.subject, let world = notice.world else { return [] }
+        let account = StoreAccount.name(notice.source, id, in: world, of: project, hash: snapshot.hash)
+        // The further items of a subscription come with it.
+        return try snapshot.purchases(ofAccount: account).map(\.originalTransaction).filter { !$0.contains(":") }
+    }
+
+    private func begin(_ notices: [Notice], in project: ProjectID, _ lines: inout StoreLines) {
+        if notices.isEmpty { return }
+        for notice in notices { lines.begin(notice.notice.source, project) }
+        let purchases = notices.flatMap { $0.notice.purchases(in: project, parts.store.hash) }
+        state.withLock { state in
+            state.busyNotices.formUnion(notices.map(\.notice.id))
+            state.busy.formUnion(purchases)
+        }
+        submit(NoteStoreNotices(notices.map { ($0.notice, .begun) }), in: project) { [self] isDone in
+            push(isDone ? .noticesBegun(notices) : .noticesNotBegun(notices))
+        }
+    }
+
+    private func go(on question: NoticeQuestion, _ notice: Notice, _ lines: inout StoreLines) {
+        let (source, now) = (notice.notice.source, MonotonicClock.nanoseconds())
+        switch question {
+        case .ask(let call, let then):
+            parts.client.submit(call) { [self] result in push(.news(result, notice, then)) }
+            return
+        case .done(.success(let news)):
+            lines.end(source, notice.project, .answer, at: now)
+            store(news, notice)
+        // If the store does not know the purchase any more, a repetition would not help.
+        case .done(.failure(.bad)):
+            lines.end(source, notice.project, .answer, at: now)
+            end(notice, .over)
+        case .done(.failure(.unavailable(let outage))):
+            // A mistake in the settings of one project is no fault of the store.
+            lines.end(source, notice.project, outage.reason == .notSetUp ? .other : .fault, at: now)
+            end(notice, .unanswered)
+        }
+        if case .done(let result) = question {
+            parts.stores.note(result.map(\.receipts), of: source, notice.project, at: parts.clock())
+        }
+    }
+
+    /// Stores what a store has said because of a notification. A buyer gets the purchase first.
+    private func store(_ news: StoreNews, _ notice: Notice) {
+        let take = TakeStoreNews(news.receipts, isNotification: true, because: notice.notice)
+        guard let buyer = news.buyer, (1...255).contains(buyer.utf8.count), let first = news.receipts.first,
+            let world = notice.notice.world
+        else { return submit(take, in: notice.project) { [self] _ in free(notice) } }
+        // A user that does not exist gets nothing, and can report the checkout later.
+        let user = Identity(world.userType, buyer, in: notice.project, hash: parts.store.hash)
+        let record = RecordPurchase(AccessSession(user), .success(first), in: world)
+        let job = Job(call: Call(project: notice.project, key: nil), act: record) { [self] answer in
+            switch answer {
+            case .success, .failure(.refused): submit(take, in: notice.project) { [self] _ in free(notice) }
+            case .failure(.fault), .failure(.overloaded): end(notice, .unanswered)
+            }
+        }
+        if !parts.engine.submit([job], lane: parts.lane) { free(notice) }
+    }
+
+    private func end(_ notice: Notice, _ progress: NoteStoreNotices.Progress) {
+        submit(NoteStoreNotices([(notice.notice, progress)]), in: notice.project) { [self] _ in free(notice) }
+    }
+
+    /// Lets the next search find a notice that the queue still has.
+    private func free(_ notice: Notice) {
+        let purchases = notice.notice.purchases(in: notice.project, parts.store.hash)
+        state.change { state in
+            state.busyNotices.remove(notice.notice.id)
+            state.busy.subtract(purchases)
+            // The store may have told again while the server asked.
+            state.isRung = true
         }
     }
 

@@ -30,11 +30,11 @@ enum StoreNotifications {
                 operation: Operation(
                     id: "stripe_event", summary: "Takes an event of Stripe.",
                     description: """
-                        Stripe-Signature has to be made with one of stripe_webhook_secret. The server asks Stripe for the \
-                        subscription, so the order of events does not matter.
+                        Stripe-Signature has to be made with one of stripe_webhook_secret. After the answer the server asks \
+                        Stripe for the subscription, so the order of events does not matter.
                         """,
                     request: .object([.init("object", .string(oneOf: ["event"]), required: true)]),
-                    responses: [.init(.ok, "The server has stored what Stripe says.", schema: .object([]))]
+                    responses: [.init(.ok, "The server has stored that it has to ask.", schema: .object([]))]
                         + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),
@@ -63,9 +63,12 @@ enum StoreNotifications {
                 operation: Operation(
                     id: id, summary: "Takes a notification of Google Play.",
                     description:
-                        "\(proof) The server asks Google for the purchase, so the order of notifications does not matter.",
+                        """
+                        \(proof) After the answer the server asks Google for the purchase, so the order of notifications does \
+                        not matter.
+                        """,
                     request: .object([.init("message", .object([]), required: true)]),
-                    responses: [.init(.ok, "The server has stored what Google says.", schema: .object([]))]
+                    responses: [.init(.ok, "The server has stored that it has to ask.", schema: .object([]))]
                         + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),
@@ -172,21 +175,15 @@ enum StoreNotifications {
             throw Entitlements.invalid(error)
         }
         let (project, now) = (caller.project, caller.now)
-        let take = { @Sendable in
-            store.news(of: notification, for: project, at: now).step { result in
-                // If the store does not know the purchase any more, a repetition would not help.
-                if case .failure(.bad) = result { return end(.success([])) }
-                return end(result)
-            }
-        }
-        if hasSecret { return take() }
+        let notice = store.notice(of: notification, for: project, at: now, tools.hash)
+        if hasSecret { return keep(notice, of: .playStore, caller, stores) }
         let noToken = unproven("Authorization does not have a token of the project's push subscription")
         guard let tokens = store.pushTokens, let field = request.field("authorization"),
             field.lowercased().hasPrefix("bearer ")
         else { throw Rejection(noToken) }
         return tokens.check(String(field.dropFirst(7)), at: now, tools).step { result in
             switch result {
-            case .success(true): return take()
+            case .success(true): return keep(notice, of: .playStore, caller, stores)
             case .failure(let problem): return end(.failure(problem))
             case .success(false):
                 stores.activity.note(notificationOf: .playStore, .refused, project, at: now)
@@ -220,25 +217,26 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        guard let buyer = event.buyer else { return store.news(of: event, for: caller.project, at: caller.now, end) }
-        return store.news(of: event, for: caller.project, at: caller.now) { result in
-            guard case .success(let receipts) = result, let first = receipts.first else { return end(result) }
-            return give(first, to: buyer, in: event.isLive ? .production : .sandbox, caller) { end(result) }
-        }
+        return keep(
+            store.notice(of: event, for: caller.project, at: caller.now, tools.hash), of: .stripe, caller, stores)
     }
 
-    /// Gives a subscription to the user for whom the app's server has made the checkout. A user that does not exist gets nothing,
-    /// and can report the checkout later.
-    private static func give(
-        _ receipt: Receipt, to buyer: String, in world: AccessWorld, _ caller: Caller,
-        then next: @escaping @Sendable () -> Step
+    /// Stores the notice of a notification, and answers. The server asks the store afterwards, so a store that is slow or down
+    /// delays no answer.
+    private static func keep(
+        _ notice: StoreNotice?, of source: Purchase.Source, _ caller: Caller, _ stores: ProjectStores
     ) -> Step {
-        let project = caller.project
-        return .read { snapshot throws(StoreFault) in
-            guard (1...255).contains(buyer.utf8.count) else { return next() }
-            let user = Identity(world.userType, buyer, in: project, hash: snapshot.hash)
-            return .decide(RecordPurchase(AccessSession(user), .success(receipt), in: world)) { _, _ in next() }
+        let (project, now) = (caller.project, caller.now)
+        guard let notice else {
+            stores.activity.note(notificationOf: source, .ignored, project, at: now)
+            return .answer(Entitlements.object { _ in })
         }
+        return .call(
+            PreparedCall(KeepStoreNotice(notice)) { _, _ in
+                stores.activity.note(notificationOf: source, .stored, project, at: now)
+                stores.notices.wake()
+                return Entitlements.object { _ in }
+            })
     }
 
     // MARK: - Apple

@@ -94,10 +94,35 @@ enum StoreQuestion<Value: Sendable>: Sendable {
     }
 }
 
+/// The state of a question because of a notification.
+typealias NoticeQuestion = StoreQuestion<StoreNews>
+
+/// A store's answer to a question because of a notification.
+struct StoreNews: Sendable {
+    /// What the store says now; none if it says nothing about a purchase.
+    var receipts: [Receipt] = []
+    /// The user for whom the app's server has made the checkout; nil for other news.
+    var buyer: String?
+}
+
 /// The state of a check: the receipts that the store has confirmed. The first of them is the one that the claim names.
 typealias StoreCheck = StoreQuestion<[Receipt]>
 
 extension StoreQuestion {
+    /// The same question with another form of its result.
+    func map<Other>(_ transform: @escaping @Sendable (Value) -> Other) -> StoreQuestion<Other> {
+        flatMap { .done(.success(transform($0))) }
+    }
+
+    /// The question, and then another one that its result asks for.
+    func flatMap<Other>(_ next: @escaping @Sendable (Value) -> StoreQuestion<Other>) -> StoreQuestion<Other> {
+        switch self {
+        case .done(.success(let value)): next(value)
+        case .done(.failure(let problem)): .done(.failure(problem))
+        case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).flatMap(next) }
+        }
+    }
+
     /// Continues a call with the result, when the store has answered all questions.
     func step(_ next: @escaping @Sendable (Result<Value, StoreProblem>) -> Step) -> Step {
         switch self {
@@ -223,6 +248,26 @@ extension StoreValidators {
         case .stripe:
             stripe?.question(about: purchase, catalog, in: project, at: now) ?? .unavailable(.stripe, .notSetUp)
         case .paddle: .bad(.unknown)
+        }
+    }
+
+    /// Asks the store about the subject of a notification.
+    ///
+    /// - Parameters:
+    ///   - notice: the notification.
+    ///   - known: the subscriptions of the subject, if it is a customer.
+    ///   - catalog: the project's products.
+    ///   - project: the project.
+    ///   - now: the present moment.
+    func question(
+        because notice: StoreNotice, _ known: [String], _ catalog: Catalog, in project: ProjectID, at now: Instant
+    ) -> NoticeQuestion {
+        switch notice.source {
+        case .playStore:
+            play?.question(because: notice, in: project, at: now) ?? .unavailable(.playStore, .notSetUp)
+        case .stripe:
+            stripe?.question(because: notice, known, catalog, in: project, at: now) ?? .unavailable(.stripe, .notSetUp)
+        case .appStore, .paddle: .done(.success(StoreNews()))
         }
     }
 }

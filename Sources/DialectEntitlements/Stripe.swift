@@ -137,8 +137,7 @@ package struct Stripe: StoreValidator {
 
     /// The question for a subscription; nil for a text that cannot be an id at Stripe, so that it becomes no part of an address.
     private func asking(for id: String, at folder: String = "subscriptions") -> OutboundCall? {
-        guard (1...255).contains(id.utf8.count), id.utf8.allSatisfy({ Stripe.isWord($0) }),
-            let url = OutboundURL("\(base)v1/\(folder)/\(id)")
+        guard Stripe.isID(id), let url = OutboundURL("\(base)v1/\(folder)/\(id)")
         else { return nil }
         return OutboundCall(.get, url, bearer: key)
     }
@@ -195,27 +194,45 @@ package struct Stripe: StoreValidator {
         }
     }
 
-    /// Asks for the subscriptions of an event, and continues with their statements.
-    func news(
-        of event: StripeEvent, for project: ProjectID, at now: Instant,
-        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
-    ) -> Step {
-        let place = StorePlace(newsFor: project, in: event.isLive ? .production : .sandbox, at: now)
-        let refund = refundEnds ? StripeRefund.untold : StripeRefund.none
-        switch event.subject {
-        case nil: return next(.success([]))
-        case .subscription(let id): return ask(about: [id], refund: refund, place, next)
-        case .customer(let id):
-            return .read { snapshot throws(StoreFault) in
-                let account = StoreAccount.name(.stripe, id, in: place.world, of: project, hash: snapshot.hash)
-                let known = try snapshot.purchases(ofAccount: account).map(\.originalTransaction)
-                // The further items of a subscription come with it.
-                let ids = known.filter { !$0.contains(":") }.suffix(Stripe.subscriptionsOfCustomer)
-                return ask(about: Array(ids), refund: refund, place, next)
+    /// The notice that an event leaves; nil for one about nothing that the server keeps.
+    func notice(of event: StripeEvent, for project: ProjectID, at now: Instant, _ hash: KeyedHash) -> StoreNotice? {
+        guard let subject = event.subject else { return nil }
+        let (id, kept): (String, StoreNotice.Subject) =
+            switch subject {
+            case .subscription(let id): (id, .purchase(id))
+            case .customer(let id): (id, .customer(id))
+            case .checkout(let id): (id, .checkout(id))
+            case .payment(let payment): (payment.charge, .payment(payment.charge, isTaken: payment.isTaken))
             }
-        case .payment(let payment):
-            // Without the option a refund is the shop's own matter: the state of the subscription decides.
-            return refundEnds ? ask(about: payment, place, next) : next(.success([]))
+        // Without the option a refund is the shop's own matter: the state of the subscription decides.
+        if case .payment = subject, !refundEnds { return nil }
+        guard Stripe.isID(id) else { return nil }
+        return StoreNotice(
+            .stripe, kept, in: event.isLive ? .production : .sandbox, of: project, at: now, hash: hash)
+    }
+
+    /// Asks for the subscriptions of a notice.
+    func question(
+        because notice: StoreNotice, _ known: [String], _ catalog: Catalog, in project: ProjectID, at now: Instant
+    ) -> NoticeQuestion {
+        let place = StorePlace(newsFor: project, in: notice.world ?? .production, at: now)
+        let refund = refundEnds ? StripeRefund.untold : StripeRefund.none
+        @Sendable func news(about ids: [String], buyer: String? = nil) -> NoticeQuestion {
+            ask(about: ids[...], [], catalog, refund: refund, place).map { StoreNews(receipts: $0, buyer: buyer) }
+        }
+        switch notice.subject {
+        case .purchase(let id): return news(about: [id])
+        case .customer: return news(about: Array(known.suffix(Stripe.subscriptionsOfCustomer)))
+        case .checkout(let id):
+            return ask(for: id, at: "checkout/sessions").flatMap { session in
+                session?.subscriptionID.map { news(about: [$0], buyer: session?.buyer) }
+                    ?? .done(.success(StoreNews()))
+            }
+        case .payment(let charge, let isTaken):
+            return ask(about: StripePayment(charge: charge, isTaken: isTaken), catalog, place).map {
+                StoreNews(receipts: $0)
+            }
+        case .refund: return .done(.success(StoreNews()))
         }
     }
 
@@ -224,96 +241,79 @@ package struct Stripe: StoreValidator {
 
     /// Asks about one subscription after the other.
     private func ask(
-        about ids: [String], _ known: [Receipt] = [], refund: StripeRefund, _ place: StorePlace,
-        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
-    ) -> Step {
-        guard let id = ids.first else { return next(.success(known)) }
-        let rest = Array(ids.dropFirst())
-        guard let call = asking(for: id) else { return ask(about: rest, known, refund: refund, place, next) }
+        about ids: ArraySlice<String>, _ known: [Receipt], _ catalog: Catalog, refund: StripeRefund,
+        _ place: StorePlace
+    ) -> StoreCheck {
+        guard let id = ids.first else { return .done(.success(known)) }
+        let rest = ids.dropFirst()
+        guard let call = asking(for: id) else { return ask(about: rest, known, catalog, refund: refund, place) }
         return .ask(call) { result, tools in
+            var known = known
             switch read(result, id, at: place.now, tools) {
-            case .failure(.bad): return ask(about: rest, known, refund: refund, place, next)
-            case .failure(let problem): return next(.failure(problem))
+            case .failure(.bad): break
+            case .failure(let problem): return .done(.failure(problem))
             case .success(let subscription):
-                guard subscription.isLive == (place.world == .production) else {
-                    return ask(about: rest, known, refund: refund, place, next)
-                }
-                // A product has two names at Stripe. The project's catalog has one of them.
-                return .read { snapshot throws(StoreFault) in
-                    let catalog = try snapshot.catalog(of: place.project)
-                    let told = statements(subscription, catalog, refund: refund, place, snapshot.hash)
-                    return ask(about: rest, known + told, refund: refund, place, next)
+                if subscription.isLive == (place.world == .production) {
+                    known += statements(subscription, catalog, refund: refund, place, tools.hash)
                 }
             }
+            return ask(about: rest, known, catalog, refund: refund, place)
         }
     }
 
     // MARK: - Payments
 
     /// Asks for the subscription of a payment. Its access ends if the payment was for the present period.
-    private func ask(
-        about payment: StripePayment, _ place: StorePlace,
-        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
-    ) -> Step {
-        ask(for: payment.charge, at: "charges", next) { charge in
-            if let invoice = charge.invoice { return ask(aboutInvoice: invoice, payment, place, next) }
+    private func ask(about payment: StripePayment, _ catalog: Catalog, _ place: StorePlace) -> StoreCheck {
+        ask(for: payment.charge, at: "charges").flatMap { charge in
+            if let invoice = charge?.invoice { return ask(aboutInvoice: invoice, payment, catalog, place) }
             // Later versions of the API name the invoice beside the payment only.
-            guard let intent = charge.paymentIntent, intent.utf8.allSatisfy({ Stripe.isWord($0) }),
+            guard let intent = charge?.paymentIntent, Stripe.isID(intent),
                 let url = OutboundURL(
                     "\(base)v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=\(intent)")
-            else { return next(.success([])) }
-            return ask(OutboundCall(.get, url, bearer: key), next) { list in
-                list.firstInvoice.map { ask(aboutInvoice: $0, payment, place, next) } ?? next(.success([]))
+            else { return .done(.success([])) }
+            return ask(OutboundCall(.get, url, bearer: key)).flatMap { list in
+                list?.firstInvoice.map { ask(aboutInvoice: $0, payment, catalog, place) } ?? .done(.success([]))
             }
         }
     }
 
     private func ask(
-        aboutInvoice id: String, _ payment: StripePayment, _ place: StorePlace,
-        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
-    ) -> Step {
-        ask(for: id, at: "invoices", next) { invoice in
-            guard let subscription = invoice.subscriptionID, let call = asking(for: subscription) else {
-                return next(.success([]))
+        aboutInvoice id: String, _ payment: StripePayment, _ catalog: Catalog, _ place: StorePlace
+    ) -> StoreCheck {
+        ask(for: id, at: "invoices").flatMap { invoice in
+            guard let subscription = invoice?.subscriptionID, let call = asking(for: subscription) else {
+                return .done(.success([]))
             }
             return .ask(call) { result, tools in
                 switch read(result, subscription, at: place.now, tools) {
-                case .failure(.bad): return next(.success([]))
-                case .failure(let problem): return next(.failure(problem))
+                case .failure(.bad): return .done(.success([]))
+                case .failure(let problem): return .done(.failure(problem))
                 case .success(let known):
-                    guard known.isLive == (place.world == .production) else { return next(.success([])) }
+                    guard known.isLive == (place.world == .production) else { return .done(.success([])) }
                     let isPresent = known.latestInvoice?.hasSameBytes(as: id) ?? false
                     let refund: StripeRefund = isPresent ? (payment.isTaken ? .made : .none) : .untold
-                    return .read { snapshot throws(StoreFault) in
-                        let catalog = try snapshot.catalog(of: place.project)
-                        return next(.success(statements(known, catalog, refund: refund, place, snapshot.hash)))
-                    }
+                    return .done(.success(statements(known, catalog, refund: refund, place, tools.hash)))
                 }
             }
         }
     }
 
-    /// Asks for an object, and ends the news if Stripe does not have it.
-    private func ask(
-        for id: String, at folder: String, _ end: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step,
-        _ next: @escaping @Sendable (StripeObject) -> Step
-    ) -> Step {
-        asking(for: id, at: folder).map { ask($0, end, next) } ?? end(.success([]))
+    /// Asks for an object; nil if Stripe does not have it.
+    private func ask(for id: String, at folder: String) -> StoreQuestion<StripeObject?> {
+        asking(for: id, at: folder).map { ask($0) } ?? .done(.success(nil))
     }
 
-    private func ask(
-        _ call: OutboundCall, _ end: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step,
-        _ next: @escaping @Sendable (StripeObject) -> Step
-    ) -> Step {
+    private func ask(_ call: OutboundCall) -> StoreQuestion<StripeObject?> {
         .ask(call) { result, tools in
-            guard case .success(let answer) = result else { return end(.failure(Stripe.outage)) }
+            guard case .success(let answer) = result else { return .done(.failure(Stripe.outage)) }
             switch answer.status {
             case 200..<300:
                 let object = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeObject(root) }
-                return object.map(next) ?? end(.failure(Stripe.outage))
-            case 400, 404: return end(.success([]))
-            case 401, 403: return end(.failure(Stripe.wrongKey))
-            default: return end(.failure(Stripe.outage))
+                return .done(object.map { .success($0) } ?? .failure(Stripe.outage))
+            case 400, 404: return .done(.success(nil))
+            case 401, 403: return .done(.failure(Stripe.wrongKey))
+            default: return .done(.failure(Stripe.outage))
             }
         }
     }
@@ -344,6 +344,10 @@ package struct Stripe: StoreValidator {
                         subscription, catalog, refund: refundEnds ? .untold : .none, place, tools.hash)
                 })
         }
+    }
+
+    private static func isID(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { isWord($0) }
     }
 
     private static func isWord(_ byte: UInt8) -> Bool {

@@ -10,13 +10,13 @@ struct StripeEvent {
         case payment(StripePayment)
         /// A customer that was deleted, with all subscriptions.
         case customer(String)
+        /// A completed checkout of a subscription that the app's server has made for a user.
+        case checkout(String)
     }
 
     private(set) var isLive = false
     /// Nil for an event about something else.
     private(set) var subject: Subject?
-    /// The user for whom the app's server has made the checkout; nil for other events.
-    private(set) var buyer: String?
 
     init(_ root: JSONValue) throws(JSONFault) {
         var (isEvent, type) = (false, "")
@@ -35,7 +35,6 @@ struct StripeEvent {
         }
         guard isEvent else { throw JSONFault(.wrong("must be an event"), at: "the body") }
         subject = StripeEvent.subject(type, object)
-        if type == "checkout.session.completed" { buyer = object.buyer }
     }
 
     private static func subject(_ type: String, _ object: StripeObject) -> Subject? {
@@ -46,6 +45,9 @@ struct StripeEvent {
         case "charge.dispute.created": object.charge.map { .payment(StripePayment(charge: $0, isTaken: true)) }
         case "charge.dispute.closed":
             object.charge.map { .payment(StripePayment(charge: $0, isTaken: object.status == "lost")) }
+        case "checkout.session.completed" where object.buyer != nil && object.id != nil:
+            // The name of the user stays at Stripe until the server asks.
+            object.subscriptionID.flatMap { _ in object.id.map { .checkout($0) } }
         default: object.subscriptionID.map { .subscription($0) }
         }
     }

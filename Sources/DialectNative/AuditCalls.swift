@@ -95,7 +95,7 @@ enum AuditCalls {
         private static func roleWithoutKey(_ call: RecordedCall) -> String? {
             switch call.kind {
             case .makeInstall, .linkInstall, .redeemCode, .refreshTokens, .submitRows, .resetInstall: return "device"
-            case .storeNews: return "store"
+            case .storeNews, .storeNotice: return "store"
             case .erase:
                 guard case .reply(let reply) = call.answer else { return nil }
                 return reply.as(Erased.self) == nil ? "device" : "operator"

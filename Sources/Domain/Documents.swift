@@ -106,6 +106,11 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case checkHour = 81
     /// The first hour that may have due checks, by the project's number.
     case checkStart = 82
+    /// What stores have told, and about which the server has not asked yet: a notice, its place in the queue of its project and
+    /// store, and the places of a queue.
+    case storeNotice = 120
+    case storeNoticePlace = 121
+    case storeNoticeRange = 122
     /// The options of a project for the stores that confirm purchases.
     case storeOptions = 83
     /// An install of the Linking dialect, by its id.
@@ -195,7 +200,7 @@ extension DocumentKind {
             .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors,
             .claimProjectSettings, .claimAppSettings, .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns,
             .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
-            .storeOptions, .install, .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
+            .storeNotice, .storeNoticePlace, .storeNoticeRange, .storeOptions, .install, .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
             .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .importProgress, .importList,
             .callUndone, .split, .lastSplit, .rowRoutes:
             false

@@ -537,6 +537,10 @@ final class Inspection: Sendable {
                     results[result] ?? 0)
             }
         }
+        text.gauge(
+            "onym_store_notices_waiting",
+            help: "Notifications of stores about which the server has not asked yet.",
+            figures.notices.values.reduce(0, +))
         text.gauge("onym_purchases_due", help: "Purchases whose check with their store is due.", figures.due)
         let waited = figures.oldestDueAt.map { max(0, now.milliseconds - $0.milliseconds) / 1000 } ?? 0
         text.gauge("onym_purchase_oldest_due_seconds", help: "The longest time by which a check is late.", waited)

@@ -79,6 +79,26 @@ final class AccessClient {
         return (page?["rows"] as? [[String: Any]] ?? []).compactMap { $0["kind"] as? String }
     }
 
+    /// Waits until the server has asked about all notifications that it has taken. One without an answer does not count: its next
+    /// question is a minute later.
+    func settled(_ answer: Wire.Answer) throws -> Wire.Answer {
+        guard answer.status == 200 else { return answer }
+        let (store, soon) = (server.store, clock.now().advanced(byMilliseconds: 30_000))
+        let isSettled = try Patience.until {
+            try store.read { snapshot throws(StoreFault) in
+                for source in StoreNotice.sources {
+                    let due = try DueNotices(
+                        in: ProjectID(rawValue: 1), of: source, at: soon, limit: 1, snapshot
+                    ) { _ in true }
+                    if !due.items.isEmpty { return false }
+                }
+                return true
+            }
+        }
+        if !isSettled { throw Unexpected(answer: answer) }
+        return answer
+    }
+
     // MARK: - Users, and what they buy
 
     private static let receipts = TestReceipts(master: [UInt8](repeating: 7, count: 32))

@@ -63,10 +63,11 @@ struct PlayPushTests {
     private func push(_ scene: PlayScene, _ token: String?) throws -> Int {
         let text =
             #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":"1","subscriptionNotification":{"version":"1.0","notificationType":2,"purchaseToken":"tok-1"}}"#
-        return try scene.client.http.call(
-            "POST", "/onym/v1/stores/google/1",
-            fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [],
-            json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#
+        return try scene.client.settled(
+            scene.client.http.call(
+                "POST", "/onym/v1/stores/google/1",
+                fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [],
+                json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
         ).status
     }
 

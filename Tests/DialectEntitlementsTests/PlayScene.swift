@@ -18,6 +18,8 @@ struct PlayScene {
         let subscriptions = Monitor<[String: String]>([:])
         let products = Monitor<[String: String]>([:])
         let isDown = Monitor(false)
+        /// Whether answers about subscriptions wait. They say what held when the question came.
+        let isSlow = Monitor(false)
         /// Tokens that Google has forgotten.
         let forgotten = Monitor<Set<String>>([])
         let tokens = Monitor(0)
@@ -34,7 +36,7 @@ struct PlayScene {
         init() {
             let (subscriptions, products, isDown, tokens) = (subscriptions, products, isDown, tokens)
             let (forgotten, refunds, keys) = (forgotten, refunds, keys)
-            let (refusesList, clock) = (refusesList, clock)
+            let (refusesList, clock, isSlow) = (refusesList, clock, isSlow)
             stand = StandIn { request in
                 if isDown.withLock({ $0 }) { return .status(500, "") }
                 if request.line.hasPrefix("GET /certs ") { return .status(200, keys.withLock { $0 }) }
@@ -62,6 +64,7 @@ struct PlayScene {
                     return list.map { .status(200, $0) } ?? .status(400, "{}")
                 }
                 if path.hasPrefix(start + "subscriptionsv2/tokens/"), let said = subscriptions.withLock({ $0[token] }) {
+                    Patience.until { !isSlow.withLock { $0 } }
                     return .status(200, said)
                 }
                 if path.hasPrefix(start + "productsv2/tokens/"), let said = products.withLock({ $0[token] }) {
@@ -165,9 +168,11 @@ struct PlayScene {
         _ data: String, secret: String = PlayScene.secret, project: String = "1"
     ) throws -> Wire.Answer {
         let text = #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":"1",\#(data)}"#
-        return try client.http.call(
-            "POST", "/onym/v1/stores/google/\(project)/\(secret)",
-            json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
+        return try client.settled(
+            client.http.call(
+                "POST", "/onym/v1/stores/google/\(project)/\(secret)",
+                json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
+        )
     }
 
     func changed(_ token: String, type: Int = 2) throws -> Wire.Answer {

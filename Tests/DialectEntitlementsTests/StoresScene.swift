@@ -220,9 +220,10 @@ final class StoresScene {
     func event(body: String) throws -> Wire.Answer {
         let now = client.clock.seconds
         let signature = HMAC(key: Array(StoresScene.stripeSecret.utf8)).authenticate(Array("\(now).\(body)".utf8)).bytes
-        return try client.http.call(
-            "POST", "/onym/v1/stores/stripe/1",
-            fields: [("Stripe-Signature", "t=\(now),v1=\(Hexadecimal.encode(signature))")], json: body)
+        return try client.settled(
+            client.http.call(
+                "POST", "/onym/v1/stores/stripe/1",
+                fields: [("Stripe-Signature", "t=\(now),v1=\(Hexadecimal.encode(signature))")], json: body))
     }
 
     // MARK: - Google
@@ -239,12 +240,16 @@ final class StoresScene {
         )
     }
 
-    func push(_ token: String) throws -> Wire.Answer {
+    /// The body of a push about a subscription.
+    func pushed(_ token: String) -> String {
         let text =
             #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":"1","subscriptionNotification":{"version":"1.0","notificationType":2,"purchaseToken":"\#(token)"}}"#
-        return try client.http.call(
-            "POST", "/onym/v1/stores/google/1/\(PlayScene.secret)",
-            json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
+        return #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#
+    }
+
+    func push(_ token: String) throws -> Wire.Answer {
+        try client.settled(
+            client.http.call("POST", "/onym/v1/stores/google/1/\(PlayScene.secret)", json: pushed(token)))
     }
 
     // MARK: - Clients

@@ -548,6 +548,10 @@ private final class ActWorld {
         later.canBeAsked = true
         _ = try play(TakeStoreNews([later]))
         _ = try play(NoteChecks([(later.purchase, .failed(graceMilliseconds: 0))]))
+        let notice = StoreNotice(
+            .playStore, .purchase("token"), in: nil, of: World.project, at: fixture.clock.now, hash: hash)
+        _ = try play(KeepStoreNotice(notice))
+        _ = try play(NoteStoreNotices([(notice, .begun)]))
         _ = try play(UnfreezePurchase(later.purchase))
         _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }

@@ -66,7 +66,10 @@ package final class StandIn: Sendable {
     }
 
     /// Answers otherwise from now on.
-    package func answer(_ answer: Answer) { self.answer.withLock { $0 = { _ in answer } } }
+    package func answer(_ answer: Answer) { self.answer { _ in answer } }
+
+    /// Answers each request in another way from now on.
+    package func answer(_ answer: @escaping @Sendable (Received) -> Answer) { self.answer.withLock { $0 = answer } }
 
     private static func serve(
         _ connection: CInt, _ log: Monitor<[Received]>, _ answer: Monitor<@Sendable (Received) -> Answer>

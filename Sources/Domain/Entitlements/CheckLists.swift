@@ -65,7 +65,8 @@ private struct CheckHour: Equatable {
 }
 
 extension ProjectID {
-    fileprivate var part: UInt64 { UInt64(UInt32(bitPattern: rawValue)) }
+    /// The project as a part of a hash.
+    var part: UInt64 { UInt64(UInt32(bitPattern: rawValue)) }
 }
 
 extension DocumentKey {

@@ -7,14 +7,20 @@ package struct TakeStoreNews: Act {
     package let asked: PurchaseID?
     /// Whether the store has told of the purchases by itself.
     private let isNotification: Bool
+    /// The notification about which the server has asked; nil for other news.
+    private let notice: StoreNotice?
 
-    package init(_ receipts: [Receipt], asked: PurchaseID? = nil, isNotification: Bool = false) {
+    package init(
+        _ receipts: [Receipt], asked: PurchaseID? = nil, isNotification: Bool = false,
+        because notice: StoreNotice? = nil
+    ) {
         self.receipts = receipts
         self.asked = asked
-        self.isNotification = isNotification
+        self.isNotification = isNotification || notice != nil
+        self.notice = notice
     }
 
-    package static var kinds: [ActKind] { [.storeNews] }
+    package static var kinds: [ActKind] { [.storeNews, .storeNotice] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 * (1 + receipts.count) }
@@ -24,11 +30,19 @@ package struct TakeStoreNews: Act {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
-        TakeStoreNews.take(receipts, asked: asked, isNotification: isNotification, stamp, in: project, view)
+        let decision = TakeStoreNews.take(
+            receipts, asked: asked, toldAt: isNotification ? notice?.toldAt ?? stamp.at : nil, stamp, in: project, view)
+        guard let notice else { return decision }
+        var queue = StoreNoticeQueue(view, in: project)
+        queue.end(notice)
+        if queue.changes.isEmpty { return decision }
+        var outcome = decision.outcome ?? Outcome(kind: .storeNotice, person: nil, changes: [])
+        outcome.changes += queue.changes
+        return Decision(decision.answer, outcome: outcome)
     }
 
     static func take<V: DocumentFacts>(
-        _ receipts: [Receipt], asked: PurchaseID? = nil, isNotification: Bool = false, _ stamp: Stamp,
+        _ receipts: [Receipt], asked: PurchaseID? = nil, toldAt: Instant? = nil, _ stamp: Stamp,
         in project: ProjectID, _ view: V
     ) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
@@ -41,7 +55,7 @@ package struct TakeStoreNews: Act {
             if purchase.isUnclaimed, known.map({ !$0.history.isSameState(as: purchase.history) }) ?? true {
                 purchase.noteUnclaimed(at: stamp.at)
             }
-            if isNotification { purchase.note(notificationAt: stamp.at, since: known) }
+            if let toldAt { purchase.note(notificationAt: toldAt, since: known) }
             let old = receipt.replaces.flatMap { ledger.purchase($0) }
             ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
             ledger.follow(receipt.itemOf, with: &purchase, isNew: false)

@@ -1,0 +1,99 @@
+import DialectEntitlements
+import Domain
+import Foundation
+import TestKit
+import Testing
+
+/// Notifications of Google and Stripe, which are answered before the store is asked (spec/entitlements-live.md 5.2, 7).
+@Suite("Notifications wait for an answer of their store")
+struct NoticeTests {
+    private func reads(_ scene: StoresScene, _ token: String) -> Int {
+        scene.google.stand.received.count { $0.line.contains("/subscriptionsv2/tokens/\(token) ") }
+    }
+
+    private func metric(_ scene: StoresScene, _ name: String) throws -> String? {
+        let text = try scene.client.call("GET", "/metrics", key: scene.client.server.credentials.adminKey).body
+        return text.split(separator: "\n").first { $0.hasPrefix(name + " ") }.map {
+            String($0.dropFirst(name.count + 1))
+        }
+    }
+
+    @Test(
+        "while the store is down a notification is taken, and counts when the store is back",
+        arguments: StoreKind.allCases, ["google", "stripe"])
+    func outage(_ kind: StoreKind, _ store: String) throws {
+        let scene = try StoresScene(kind)
+        try scene.client.makeUser("A")
+        if store == "google" {
+            scene.googleSays("tok")
+            _ = try scene.android(
+                "/v1/user/purchase", "A", trigger: "Purchase", #","purchase":{"purchase_token":"tok","product":"X"}"#)
+        } else {
+            scene.says("sub_1")
+            _ = try scene.client.call(
+                "POST", "/v3/users/A/purchases",
+                #"{"price":"9.99","currency":"EUR","stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#)
+        }
+        #expect(try scene.client.active("A") == ["X"])
+        scene.set(.broken, of: store)
+        for _ in 0..<2 {
+            let answer = try store == "google" ? scene.push("tok") : scene.event("sub_1")
+            #expect(answer.status == 200 && answer.body == "{}")
+        }
+        #expect(try metric(scene, "onym_store_notices_waiting") == "1", "a repetition waits with the first")
+        if store == "google" {
+            scene.googleSays("tok", "ON_HOLD")
+        } else {
+            scene.says("sub_1", #","status":"canceled","ended_at":\#(scene.moment(0))"#)
+        }
+        // Five faults in a row would let the server rest for a minute.
+        scene.set(nil, of: store)
+        #expect(try scene.client.active("A") == ["X"], "the next question is a minute later")
+        scene.turn(to: 0, minutes: 2)
+        #expect(try Patience.until { try scene.client.active("A") == [] })
+        #expect(try Patience.until { try metric(scene, "onym_store_notices_waiting") == "0" })
+    }
+
+    @Test(
+        "a notification that comes while the store is asked leads to one more question, and a repetition before to none"
+    )
+    func whileAsked() throws {
+        let scene = try StoresScene()
+        try scene.client.makeUser("A")
+        scene.googleSays("tok")
+        _ = try scene.android(
+            "/v1/user/purchase", "A", trigger: "Purchase", #","purchase":{"purchase_token":"tok","product":"X"}"#)
+        let before = reads(scene, "tok")
+        // Google takes its time for the first question, and tells of a hold meanwhile.
+        scene.google.isSlow.withLock { $0 = true }
+        func push() throws {
+            #expect(
+                try scene.client.http.call(
+                    "POST", "/onym/v1/stores/google/1/\(PlayScene.secret)", json: scene.pushed("tok")
+                ).status == 200)
+        }
+        try push()
+        #expect(Patience.until { reads(scene, "tok") == before + 1 })
+        scene.client.clock.set(seconds: scene.client.clock.seconds + 1)
+        scene.googleSays("tok", "ON_HOLD")
+        for _ in 0..<3 { try push() }
+        scene.google.isSlow.withLock { $0 = false }
+        #expect(try Patience.until { try scene.client.active("A") == [] })
+        #expect(try Patience.until { try metric(scene, "onym_store_notices_waiting") == "0" })
+        #expect(reads(scene, "tok") == before + 2)
+    }
+
+    @Test("nobody asks about a notification of another app, of a payment that does not count, or of a malformed name")
+    func ignored() throws {
+        let scene = try StoresScene()
+        #expect(try scene.push("no/token").status == 200)
+        #expect(
+            try scene.event(
+                body:
+                    #"{"id":"e","object":"event","livemode":false,"type":"charge.refunded","data":{"object":{"id":"ch_1","object":"charge","refunded":true}}}"#
+            ).status == 200)
+        #expect(try scene.event("../x").status == 200)
+        #expect(scene.google.stand.received.isEmpty && scene.stripe.received.isEmpty)
+        #expect(try metric(scene, "onym_store_notices_waiting") == "0")
+    }
+}
