@@ -21,6 +21,8 @@ package final class AnswerSigner: Sendable {
         let endsAt: Int64
         /// The signature of the root key over the id, the public key and the two moments.
         let rootSignature: [UInt8]
+        /// The part of the field that all answers under the key share.
+        let proof: String
     }
 
     /// The list of the keys of some projects in a month, in the form of RFC 7517.
@@ -63,9 +65,11 @@ package final class AnswerSigner: Sendable {
         let startsAt = start - AnswerSigner.daySeconds
         let endsAt = start + 2 * AnswerSigner.monthSeconds + AnswerSigner.daySeconds
         let signed = [id, Base64.encodeForAddresses(key.publicKey), String(startsAt), String(endsAt)]
+        let rootSignature = root(of: project).sign(Array(signed.joined(separator: "\n").utf8))
         let made = MonthKey(
-            id: id, key: key, startsAt: startsAt, endsAt: endsAt,
-            rootSignature: root(of: project).sign(Array(signed.joined(separator: "\n").utf8)))
+            id: id, key: key, startsAt: startsAt, endsAt: endsAt, rootSignature: rootSignature,
+            proof: ";x=\(Base64.encodeForAddresses(key.publicKey));nbf=\(startsAt);end=\(endsAt);"
+                + "root_sig=\(Base64.encodeForAddresses(rootSignature))")
         months.withLock { months in
             if months[month] == nil { months = months.filter { abs($0.key - month) <= 2 } }
             months[month, default: [:]][project] = made
@@ -126,24 +130,29 @@ package final class AnswerSigner: Sendable {
         else { return nil }
         let key = key(of: caller.project, AnswerSigner.month(now))
         let target = request.rawPath + (request.rawQuery.map { "?\($0)" } ?? "")
-        let lines = [
-            "onym-entitlements-v1", String(caller.project.rawValue), "\(caller.world.name)", "\(method.name)", target,
-            request.field("onym-device-user") ?? "", request.field("onym-identity") ?? "", nonce,
-        ]
+        let start = """
+            onym-entitlements-v1
+            \(caller.project.rawValue)
+            \(caller.world.name)
+            \(method.name)
+            \(target)
+            \(request.field("onym-device-user") ?? "")
+            \(request.field("onym-identity") ?? "")
+            \(nonce)
+            \(now.milliseconds)
+
+            """
         return { response in
             let longest = now.seconds + AnswerSigner.usableSeconds
             let usableUntil = response.accessEndsAt.map { min($0 + AnswerSigner.graceSeconds, longest) } ?? longest
             let body = Hexadecimal.encode(SHA256.digest(of: response.body).bytes)
-            let all = lines + [String(now.milliseconds), String(usableUntil), String(response.status.rawValue), body]
-            let signature = key.key.sign(Array(all.joined(separator: "\n").utf8))
+            let signature = key.key.sign(Array("\(start)\(usableUntil)\n\(response.status.rawValue)\n\(body)".utf8))
             var response = response
             response.fields.append(
                 .init(
                     "Onym-Signature",
-                    "v1;kid=\(key.id);t=\(now.milliseconds);exp=\(usableUntil);"
-                        + "sig=\(Base64.encodeForAddresses(signature));"
-                        + "x=\(Base64.encodeForAddresses(key.key.publicKey));nbf=\(key.startsAt);end=\(key.endsAt);"
-                        + "root_sig=\(Base64.encodeForAddresses(key.rootSignature))"))
+                    "v1;kid=\(key.id);t=\(now.milliseconds);exp=\(usableUntil);sig=\(Base64.encodeForAddresses(signature))\(key.proof)"
+                ))
             return response
         }
     }

@@ -187,15 +187,16 @@ package struct AppStore: StoreValidator {
     ) throws(StoreProblem) -> Payload {
         guard let root else { throw AppStore.notSetUp }
         guard text.utf8.count <= AppStore.bytesAtMost else { throw .bad(.unreadable) }
-        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let bytes = Array(text.utf8)
+        let parts = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let body = Base64.decodeForAddresses(Array(parts[1]).span),
             let signature = Base64.decodeForAddresses(Array(parts[2]).span),
             let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
         else { throw .bad(.unreadable) }
         // The chain has to be valid at the time of signing, also if it has expired since.
         let signedAt = payload.signedAt ?? now
-        let leaf = try leaf(of: Array(parts[0]), root, at: signedAt.seconds, tools)
-        guard leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature) else {
+        let leaf = try leaf(of: String(decoding: parts[0], as: UTF8.self), root, at: signedAt.seconds, tools)
+        guard leaf.hasSigned(Array(bytes[..<parts[1].endIndex]), signature) else {
             throw .bad(.forged)
         }
         guard signedAt.milliseconds <= now.milliseconds + AppStore.clockMilliseconds else {
@@ -206,10 +207,10 @@ package struct AppStore: StoreValidator {
 
     /// The certificate that has signed a text with a header, if its chain leads to the root at a moment.
     private func leaf(
-        of text: [UInt8], _ root: Certificate, at seconds: Int64, _ tools: LoopTools
+        of text: String, _ root: Certificate, at seconds: Int64, _ tools: LoopTools
     ) throws(StoreProblem) -> Certificate {
         if let known = chains.withLock({ $0.leaf(of: text, at: seconds) }) { return known }
-        guard let header = Base64.decodeForAddresses(text.span),
+        guard let header = Base64.decodeForAddresses(text.utf8.span),
             let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) })
         else { throw .bad(.unreadable) }
         guard let leaf = chain.first, chain.count > AppStore.marks.count,
@@ -222,16 +223,16 @@ package struct AppStore: StoreValidator {
 
     /// Chains that lead to the root. Apple signs with one chain for a long time, and a chain costs more than a signature.
     private struct Chains {
-        private var all: [[UInt8]: (leaf: Certificate, validity: ClosedRange<Int64>)] = [:]
+        private var all: [String: (leaf: Certificate, validity: ClosedRange<Int64>)] = [:]
 
         private static let atMost = 64
 
         /// The leaf of a known chain, if all of its certificates are valid at a moment.
-        func leaf(of text: [UInt8], at seconds: Int64) -> Certificate? {
+        func leaf(of text: String, at seconds: Int64) -> Certificate? {
             all[text].flatMap { $0.validity.contains(seconds) ? $0.leaf : nil }
         }
 
-        mutating func note(_ leaf: Certificate, of text: [UInt8], _ chain: [Certificate]) {
+        mutating func note(_ leaf: Certificate, of text: String, _ chain: [Certificate]) {
             let times = chain.compactMap(\.validity)
             guard times.count == chain.count, let start = times.map(\.lowerBound).max(),
                 let end = times.map(\.upperBound).min(), start <= end
