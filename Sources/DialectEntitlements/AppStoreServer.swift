@@ -119,19 +119,9 @@ package struct AppStoreServer: Sendable {
         otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
         guard let url = OutboundURL(address) else { return .bad(.unreadable) }
-        let token = key.token(keyID: keyID) { json in
-            json.key("iss")
-            json.string(issuer)
-            json.key("iat")
-            json.integer(now.seconds)
-            json.key("exp")
-            json.integer(now.seconds + AppStoreServer.tokenSeconds)
-            json.key("aud")
-            json.string("appstoreconnect-v1")
-            json.key("bid")
-            json.string(bundleID)
-        }
-        return .ask(OutboundCall(.get, url, bearer: token)) { result, tools in
+        let proof = token(for: bundleID, at: now)
+        return .ask(OutboundCall(.get, url, bearer: proof, sharing: .follows("\(keyID) \(bundleID) \(address)"))) {
+            result, tools in
             guard case .success(let answer) = result else { return AppStoreServer.outage }
             switch answer.status {
             case 200..<300: return next(answer.body, tools)
@@ -147,6 +137,59 @@ package struct AppStoreServer: Sendable {
         }
     }
 
+    /// The signed proof of the server for one of its apps.
+    private func token(for bundleID: String, at now: Instant) -> String {
+        key.token(keyID: keyID) { json in
+            json.key("iss")
+            json.string(issuer)
+            json.key("iat")
+            json.integer(now.seconds)
+            json.key("exp")
+            json.integer(now.seconds + AppStoreServer.tokenSeconds)
+            json.key("aud")
+            json.string("appstoreconnect-v1")
+            json.key("bid")
+            json.string(bundleID)
+        }
+    }
+
+    // MARK: - Past notifications
+
+    /// Apple keeps its notifications for 180 days.
+    static let keptMilliseconds: Int64 = 180 * 86_400_000
+
+    /// Asks for a page of the notifications that Apple has sent. An app that Apple does not know at the address has none.
+    ///
+    /// - Parameters:
+    ///   - bundleID: the app.
+    ///   - isSandbox: whether the notifications are about purchases of testers.
+    ///   - span: the moments of the notifications.
+    ///   - page: the place of the page; nil for the first one.
+    ///   - now: the present moment.
+    func notifications(
+        of bundleID: String, isSandbox: Bool, in span: ClosedRange<Instant>, page: String?, at now: Instant
+    ) -> StoreQuestion<NotificationPage> {
+        let query = page.map { "?paginationToken=\(PercentCoding.encode($0))" } ?? ""
+        guard let url = OutboundURL("\(isSandbox ? sandbox : production)inApps/v1/notifications/history\(query)") else {
+            return .bad(.unreadable)
+        }
+        let body = #"{"startDate":\#(span.lowerBound.milliseconds),"endDate":\#(span.upperBound.milliseconds)}"#
+        return .ask(
+            OutboundCall(
+                .post(Array(body.utf8), contentType: "application/json"), url, bearer: token(for: bundleID, at: now))
+        ) { result, tools in
+            guard case .success(let answer) = result else { return .unavailable(.appStore, .unreachable) }
+            switch answer.status {
+            case 200..<300:
+                let page = try? tools.json.read(answer.body) { root throws(JSONFault) in try NotificationPage(root) }
+                return page.map { .done(.success($0)) } ?? .unavailable(.appStore, .unreachable)
+            case 400, 404: return .done(.success(NotificationPage()))
+            case 401, 403: return .unavailable(.appStore, .notSetUp)
+            default: return .unavailable(.appStore, .unreachable)
+            }
+        }
+    }
+
     private static func errorCode(_ body: [UInt8], _ tools: LoopTools) -> Int64? {
         var code: Int64?
         try? tools.json.read(body) { root throws(JSONFault) in
@@ -155,6 +198,33 @@ package struct AppStoreServer: Sendable {
             }
         }
         return code
+    }
+}
+
+/// A page of the notifications that Apple has sent.
+struct NotificationPage: Sendable {
+    private(set) var payloads: [String] = []
+    /// The place of the next page; nil for the last one.
+    private(set) var next: String?
+
+    fileprivate init() {}
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        var hasMore = false
+        try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+            switch key {
+            case "notificationHistory":
+                try value.forEachElement(at: "notificationHistory") { element throws(JSONFault) in
+                    try element.forEachMember(at: "notificationHistory") { key, value throws(JSONFault) in
+                        if case "signedPayload" = key { payloads.append(try value.string(at: "signedPayload")) }
+                    }
+                }
+            case "paginationToken": next = try value.optionalText(at: "paginationToken")?.copy()
+            case "hasMore": hasMore = try value.bool(at: "hasMore")
+            default: break
+            }
+        }
+        if !hasMore { next = nil }
     }
 }
 
@@ -222,13 +292,18 @@ struct SubscriptionStatus {
 }
 
 extension AppStore {
+    /// The apps of a project, first the app of the settings.
+    func bundleIDs(of project: ProjectID, _ directory: Directory) -> [String] {
+        let own = directory.apps.values.filter { $0.project == project }.compactMap(\.bundleID)
+        return (bundleID.map { [$0] } ?? []) + Set(own).subtracting(bundleID.map { [$0] } ?? []).sorted()
+    }
+
     /// Asks Apple for the present state of a purchase.
     func question(
         about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory
     ) -> StoreCheck {
         guard let server else { return .unavailable(.appStore, .notSetUp) }
-        let own = directory.apps.values.filter { $0.project == project }.compactMap(\.bundleID)
-        let bundleIDs = (bundleID.map { [$0] } ?? []) + Set(own).subtracting(bundleID.map { [$0] } ?? []).sorted()
+        let bundleIDs = bundleIDs(of: project, directory)
         let original = purchase.originalTransaction
         guard purchase.isSubscription(catalog.product(purchase.product)) else {
             return server.askHistory(of: original, of: bundleIDs[...], at: now) { texts, tools in

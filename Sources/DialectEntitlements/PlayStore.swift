@@ -207,7 +207,8 @@ package struct PlayStore: StoreValidator {
         otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
         guard let url = address(path) else { return .bad(.unreadable) }
-        return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
+        return .ask(OutboundCall(.get, url, bearer: access, sharing: .follows("\(account.email) \(url)"))) {
+            result, tools in
             guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
             switch answer.status {
             case 200..<300:
@@ -275,7 +276,9 @@ package struct PlayStore: StoreValidator {
         if let known = kept.withLock({ $0 }), known.isFresh(at: now) { return next(known.token) }
         let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion(at: now))"
         return .ask(
-            OutboundCall(.post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL)
+            OutboundCall(
+                .post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL,
+                sharing: .joins("token \(account.email) \(account.tokenURL)"))
         ) { result, tools in
             guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
             guard answer.status == 200 else {

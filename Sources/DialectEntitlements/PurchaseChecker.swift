@@ -20,10 +20,12 @@ package final class PurchaseChecker: Sendable {
         package let stores: ProjectStores
         package let clock: @Sendable () -> Instant
         package let limits: Limits
+        /// The last moment of the journal before this server; nil for a new store.
+        package let lastMoment: Instant?
 
         package init(
             store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: ProjectStores,
-            clock: @escaping @Sendable () -> Instant, limits: Limits
+            clock: @escaping @Sendable () -> Instant, limits: Limits, lastMoment: Instant?
         ) {
             self.store = store
             self.engine = engine
@@ -32,6 +34,7 @@ package final class PurchaseChecker: Sendable {
             self.stores = stores
             self.clock = clock
             self.limits = limits
+            self.lastMoment = lastMoment
         }
     }
 
@@ -95,6 +98,12 @@ package final class PurchaseChecker: Sendable {
 
     /// What has happened since the thread looked last.
     private enum Arrival: Sendable {
+        /// The store has noted that a search for missed notifications begins or goes on, or has not.
+        case newsNoted(ProjectID, next: String?, isBegin: Bool, isDone: Bool)
+        /// A page of Apple's notifications.
+        case missed(
+            OutboundClient.Result, ProjectID,
+            @Sendable (OutboundClient.Result, LoopTools) -> StoreQuestion<NotificationPage>)
         case noticesBegun([Notice])
         case noticesNotBegun([Notice])
         case news(OutboundClient.Result, Notice, @Sendable (OutboundClient.Result, LoopTools) -> NoticeQuestion)
@@ -117,6 +126,8 @@ package final class PurchaseChecker: Sendable {
         var busyNotices: Set<Hash128> = []
         /// Whether notices may wait that nobody has looked for.
         var isRung = false
+        /// Whether questions are being planned again.
+        var isReplanning = false
         var figures = Figures()
     }
 
@@ -165,6 +176,7 @@ package final class PurchaseChecker: Sendable {
         let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
         var (next, nextNotices) = (started, started)
         var turn = 0
+        var missed: [ProjectID: MissedNews] = [:]
         var searches = RefundSearches(pauseMilliseconds: parts.limits.refundPauseMilliseconds)
         while true {
             let (arrivals, isRung, isStopping) = state.withLock { state in
@@ -175,7 +187,7 @@ package final class PurchaseChecker: Sendable {
             if isStopping { return }
             if !arrivals.isEmpty {
                 let tools = makeTools()
-                for arrival in arrivals { take(arrival, &lines, &searches, tools) }
+                for arrival in arrivals { take(arrival, &lines, &searches, &missed, tools) }
             }
             let now = MonotonicClock.nanoseconds()
             // The store logs its own faults; the checker only tries again.
@@ -185,8 +197,10 @@ package final class PurchaseChecker: Sendable {
             }
             if now >= next {
                 next = now + pause
+                try? replan()
                 try? beginDue(&lines.own, turn: turn)
                 searchRefunds(&searches, at: now)
+                try? searchMissed(&missed, &lines.own, at: now)
                 turn += 1
             }
             let then = MonotonicClock.nanoseconds()
@@ -251,6 +265,24 @@ package final class PurchaseChecker: Sendable {
         }
     }
 
+    /// Plans questions again that were planned while the clock was ahead, a part at a time.
+    private func replan() throws(StoreFault) {
+        let behind = parts.engine.clockBehindMilliseconds
+        guard behind > 0, parts.store.leads, !state.withLock({ $0.isReplanning }) else { return }
+        let now = parts.clock()
+        // The journal keeps this moment until the clock has reached it again.
+        let latest = now.advanced(byMilliseconds: behind)
+        for project in parts.store.directory.projects.keys {
+            let planned = try parts.store.read { snapshot throws(StoreFault) in
+                try PlannedAhead(in: project, at: now, latest: latest, snapshot)
+            }
+            guard let planned else { continue }
+            state.withLock { $0.isReplanning = true }
+            submit(ReplanChecks(planned), in: project) { [self] _ in state.withLock { $0.isReplanning = false } }
+            return
+        }
+    }
+
     private func forget(_ purchases: [PurchaseID], in project: ProjectID) {
         if purchases.isEmpty { return }
         state.withLock { $0.busy.formUnion(purchases) }
@@ -275,9 +307,27 @@ package final class PurchaseChecker: Sendable {
     }
 
     private func take(
-        _ arrival: Arrival, _ lines: inout Lines, _ searches: inout RefundSearches, _ tools: LoopTools
+        _ arrival: Arrival, _ lines: inout Lines, _ searches: inout RefundSearches,
+        _ missed: inout [ProjectID: MissedNews], _ tools: LoopTools
     ) {
         switch arrival {
+        case .newsNoted(let project, let next, let isBegin, let isDone):
+            if !isDone {
+                missed[project]?.state = .waiting(MonotonicClock.nanoseconds() + MissedNews.pauseNanoseconds)
+                if isBegin { missed[project] = nil }
+            } else if isBegin {
+                missed[project]?.state = .waiting(0)
+            } else {
+                missed[project]?.go(on: next)
+                if case .done? = missed[project]?.state {
+                    submit(NoteMissedNews(since: nil), in: project) { _ in }
+                }
+            }
+        // The client was stopped. The search begins again after the next start.
+        case .missed(.failure(.cancelled), _, _): break
+        case .missed(let result, let project, let then):
+            lines.note(result, .appStore, project)
+            go(on: then(result, tools), project, &missed, &lines.own, tools)
         case .noticesBegun(let notices):
             for notice in notices {
                 go(
@@ -438,6 +488,76 @@ package final class PurchaseChecker: Sendable {
             state.busy.subtract(purchases)
             // The store may have told again while the server asked.
             state.isRung = true
+        }
+    }
+
+    // MARK: - Missed notifications of Apple
+
+    /// Asks Apple for a page of the notifications that came while no server ran.
+    private func searchMissed(
+        _ missed: inout [ProjectID: MissedNews], _ lines: inout StoreLines, at monotonic: UInt64
+    ) throws(StoreFault) {
+        guard parts.store.leads, parts.limits.perSecond > 0 else { return }
+        let (directory, now) = (parts.store.directory, parts.clock())
+        for project in directory.projects.keys {
+            let stores = parts.stores.of(project, directory)
+            guard stores.isAsked, let appStore = stores.appStore, let server = appStore.server else { continue }
+            guard let search = missed[project] else {
+                try beginMissed(of: project, appStore.bundleIDs(of: project, directory), &missed, at: now)
+                continue
+            }
+            guard case .waiting(let until) = search.state, monotonic >= until, let place = search.places.first,
+                lines.allowed(of: project)[.appStore] ?? 0 > 0
+            else { continue }
+            lines.begin(.appStore, project)
+            missed[project]?.state = .asking
+            go(
+                on: server.notifications(
+                    of: place.bundleID, isSandbox: place.isSandbox, in: search.span, page: search.page, at: now),
+                project, &missed, &lines, nil)
+        }
+    }
+
+    private func beginMissed(
+        of project: ProjectID, _ bundleIDs: [String], _ missed: inout [ProjectID: MissedNews], at now: Instant
+    ) throws(StoreFault) {
+        let known = try parts.store.read { snapshot throws(StoreFault) in try snapshot.missedNews(of: project) }
+        let since = [known, parts.lastMoment].compactMap { $0 }.min()
+        var search = MissedNews(project, since: since ?? now, at: now, bundleIDs)
+        guard let since, !bundleIDs.isEmpty else {
+            search.state = .done
+            missed[project] = search
+            return
+        }
+        missed[project] = search
+        submit(NoteMissedNews(since: since), in: project) { [self] isDone in
+            push(.newsNoted(project, next: nil, isBegin: true, isDone: isDone))
+        }
+    }
+
+    private func go(
+        on question: StoreQuestion<NotificationPage>, _ project: ProjectID, _ missed: inout [ProjectID: MissedNews],
+        _ lines: inout StoreLines, _ tools: LoopTools?
+    ) {
+        let monotonic = MonotonicClock.nanoseconds()
+        switch question {
+        case .ask(let call, let then):
+            parts.client.submit(call) { [self] result in push(.missed(result, project, then)) }
+        case .done(.success(let page)):
+            lines.end(.appStore, project, .answer, at: monotonic)
+            let tools = tools ?? makeTools()
+            let appStore = parts.stores.of(project, tools.directory).appStore
+            // What is not signed by Apple, or is about another app, counts no more than in a notification.
+            let receipts = page.payloads.flatMap { text in
+                (try? appStore?.news(text, for: project, at: parts.clock(), tools)) ?? []
+            }
+            submit(TakeStoreNews(receipts, isNotification: true), in: project) { [self] isDone in
+                push(.newsNoted(project, next: page.next, isBegin: false, isDone: isDone))
+            }
+        case .done(.failure(let problem)):
+            let isOutage = problem == .unavailable(StoreOutage(source: .appStore, reason: .unreachable))
+            lines.end(.appStore, project, isOutage ? .fault : .other, at: monotonic)
+            missed[project]?.state = .waiting(monotonic + MissedNews.pauseNanoseconds)
         }
     }
 

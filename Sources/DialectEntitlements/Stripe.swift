@@ -139,7 +139,8 @@ package struct Stripe: StoreValidator {
     private func asking(for id: String, at folder: String = "subscriptions") -> OutboundCall? {
         guard Stripe.isID(id), let url = OutboundURL("\(base)v1/\(folder)/\(id)")
         else { return nil }
-        return OutboundCall(.get, url, bearer: key)
+        // Each caller gets an answer to a question that began after its own.
+        return OutboundCall(.get, url, bearer: key, sharing: .follows("\(key) \(url)"))
     }
 
     /// The buyer has made no mistake if the key is wrong, so the call may come again.

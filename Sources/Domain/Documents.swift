@@ -111,6 +111,10 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case storeNotice = 120
     case storeNoticePlace = 121
     case storeNoticeRange = 122
+    /// The moment from which on a project's notifications of Apple have to be read once more, by the project's number.
+    case missedNews = 124
+    /// The progress of planning questions to stores again after a clock was ahead, by the project's number.
+    case checkWalk = 123
     /// The options of a project for the stores that confirm purchases.
     case storeOptions = 83
     /// An install of the Linking dialect, by its id.
@@ -200,7 +204,8 @@ extension DocumentKind {
             .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors,
             .claimProjectSettings, .claimAppSettings, .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns,
             .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
-            .storeNotice, .storeNoticePlace, .storeNoticeRange, .storeOptions, .install, .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
+            .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews, .storeOptions, .install,
+            .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
             .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .importProgress, .importList,
             .callUndone, .split, .lastSplit, .rowRoutes:
             false

@@ -26,7 +26,7 @@ package enum Registry {
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,
-        KeepStoreNotice.self, NoteStoreNotices.self,
+        KeepStoreNotice.self, NoteStoreNotices.self, ReplanChecks.self, NoteMissedNews.self,
         UnfreezePurchase.self,
         UndoTransfer.self, MovePurchase.self,
         CatalogEdit.self, SetStoreOptions.self,

@@ -5,10 +5,22 @@ package struct OutboundCall: Equatable, Sendable {
     package let url: OutboundURL
     package let method: Method
     package let fields: [Field]
+    /// The treatment of the call while an equal one is open.
+    package let sharing: Sharing
 
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: String
+    }
+
+    /// What a call does while a call with the same name is open. So many callers cause few calls.
+    package enum Sharing: Equatable, Sendable {
+        case none
+        /// The call takes the open call's answer.
+        case joins(String)
+        /// The call waits for the end of the open call, and shares the next one with all that wait. That one begins after the
+        /// callers have asked, so its answer is never older than their question.
+        case follows(String)
     }
 
     package enum Method: Equatable, Sendable {
@@ -16,11 +28,18 @@ package struct OutboundCall: Equatable, Sendable {
         case post([UInt8], contentType: String)
     }
 
-    /// - Parameter bearer: the token for `Authorization: Bearer …`; nil for calls without a token.
+    /// - Parameters:
+    ///   - method: the method, with the body of a POST.
+    ///   - url: the address.
+    ///   - bearer: the token for `Authorization: Bearer …`; nil for calls without a token.
+    ///   - fields: further fields.
+    ///   - sharing: what the call does while an equal one is open.
     /// - Precondition: a content type, a bearer and a field are one line of visible ASCII each.
     package init(
-        _ method: Method, _ url: OutboundURL, bearer: String? = nil, fields: [(name: String, value: String)] = []
+        _ method: Method, _ url: OutboundURL, bearer: String? = nil, fields: [(name: String, value: String)] = [],
+        sharing: Sharing = .none
     ) {
+        self.sharing = sharing
         var all = fields.map { Field(name: $0.name, value: $0.value) }
         if let bearer { all.append(Field(name: "Authorization", value: "Bearer \(bearer)")) }
         for field in all {

@@ -14,7 +14,19 @@ package final class OutboundClient: @unchecked Sendable {
 
     private struct Inbox {
         var calls: [Waiting] = []
+        /// The open calls with a name, and those that wait for their ends.
+        var flights: [String: Flight] = [:]
+        /// The callers in all flights, without the first of each.
+        var followers = 0
         var isStopping = false
+    }
+
+    /// An open call with a name.
+    private struct Flight {
+        /// The callers that take its answer.
+        var joined: [@Sendable (Result) -> Void] = []
+        /// The callers that share the next call.
+        var following: [Waiting] = []
     }
 
     private struct Waiting: Sendable {
@@ -58,12 +70,51 @@ package final class OutboundClient: @unchecked Sendable {
         let deadline = ContinuousClock.now.advanced(by: .milliseconds(limits.wholeMilliseconds))
         let fault: OutboundFault? = inbox.withLock { inbox in
             if inbox.isStopping { return .cancelled }
-            if inbox.calls.count >= limits.callsWaiting { return .overloaded }
-            inbox.calls.append(Waiting(call: call, deadline: deadline, done: done))
+            if inbox.calls.count + inbox.followers >= limits.callsWaiting { return .overloaded }
+            let waiting = Waiting(call: call, deadline: deadline, done: done)
+            switch call.sharing {
+            case .none: inbox.calls.append(waiting)
+            case .joins(let name) where inbox.flights[name] != nil:
+                inbox.flights[name]?.joined.append(done)
+                inbox.followers += 1
+            case .follows(let name) where inbox.flights[name] != nil:
+                inbox.flights[name]?.following.append(waiting)
+                inbox.followers += 1
+            case .joins(let name), .follows(let name): open(name, [waiting], &inbox)
+            }
             unsafe curl_multi_wakeup(handle)
             return nil
         }
         if let fault { done(.failure(fault)) }
+    }
+
+    /// Begins one call for several callers. The first of them decides how long it may take.
+    private func open(_ name: String, _ callers: [Waiting], _ inbox: inout Inbox) {
+        inbox.flights[name] = Flight()
+        let answers = callers.map(\.done)
+        inbox.calls.append(
+            Waiting(call: callers[0].call, deadline: callers[0].deadline) { [self] result in
+                let joined = land(name)
+                for answer in answers + joined { answer(result) }
+            })
+    }
+
+    /// Ends a call with a name, and begins the next one if callers wait for it.
+    ///
+    /// - Returns: the callers that take the answer besides those that the call was begun for.
+    private func land(_ name: String) -> [@Sendable (Result) -> Void] {
+        let flight: Flight? = inbox.withLock { inbox in
+            guard let flight = inbox.flights.removeValue(forKey: name) else { return nil }
+            inbox.followers -= flight.joined.count + flight.following.count
+            if inbox.isStopping { return flight }
+            if !flight.following.isEmpty {
+                open(name, flight.following, &inbox)
+                unsafe curl_multi_wakeup(handle)
+            }
+            return Flight(joined: flight.joined)
+        }
+        for waiting in flight?.following ?? [] { waiting.done(.failure(.cancelled)) }
+        return flight?.joined ?? []
     }
 
     /// Answers all open calls with ``OutboundFault/cancelled``, and returns when the thread has ended.

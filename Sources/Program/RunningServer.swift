@@ -134,6 +134,7 @@ package final class RunningServer: Sendable {
         var limits = Engine.Limits()
         limits.retention = configuration.retention
         limits.logBytes = configuration.logBytes
+        let lastMoment = store.lastMoment
         engine = Engine(
             store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
@@ -213,7 +214,8 @@ package final class RunningServer: Sendable {
         purchaseChecker = PurchaseChecker(
             PurchaseChecker.Parts(
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
-                clock: configuration.clock, limits: configuration.purchaseChecks))
+                clock: configuration.clock, limits: configuration.purchaseChecks,
+                lastMoment: lastMoment))
         inspection.countQuestions(of: purchaseChecker)
         let logger = configuration.logger
         runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs) { repair in

@@ -8,8 +8,9 @@ import Threads
 /// Calls the Entitlements dialect as its clients do, against a server whose clock the test sets, and which sells the
 /// products X and Y: each is a subscription of a month that gives the entitlement of its name.
 final class AccessClient {
-    let server: TestServer
-    let http: HTTPClient
+    private(set) var server: TestServer
+    private(set) var http: HTTPClient
+    private let configure: (inout RunningServer.Configuration) -> Void
     let clock: TestClock
     /// Before the key: `test_` in the sandbox.
     var world = "test_"
@@ -28,8 +29,9 @@ final class AccessClient {
 
     init(
         _ kind: StoreKind, restore: String = "copy", at seconds: Int64 = 1_750_000_000,
-        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+        configure: @escaping (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
+        self.configure = configure
         let clock = TestClock(seconds: seconds)
         self.clock = clock
         server = try TestServer(kind) { configuration in
@@ -42,6 +44,15 @@ final class AccessClient {
             try sell(name, #"{"type":"subscription","duration_seconds":2592000,"entitlements":["\#(name)"]}"#)
         }
         try self.restore(by: restore)
+    }
+
+    /// Stops the server, and starts another one over its store.
+    func restart() throws {
+        server = try TestServer(restarting: server) { configuration in
+            configuration.clock = clock.now
+            configure(&configuration)
+        }
+        http = server.client
     }
 
     var projectKey: String { world + server.credentials.entitlementsProjectKey }

@@ -83,6 +83,56 @@ struct NoticeTests {
         #expect(reads(scene, "tok") == before + 2)
     }
 
+    @Test(
+        "notifications of Apple that came while no server ran are read after the start, also if Apple is down then",
+        arguments: StoreKind.allCases.filter(\.isDurable))
+    func missed(_ kind: StoreKind) throws {
+        let scene = try StoresScene(kind, polls: true)
+        let client = scene.client
+        let bought = ["1", "2", "3", "4"].map { StoresScene.Told(id: $0, original: $0, end: nil) }
+        for (user, told) in zip(["A", "B", "C", "D"], bought) {
+            try client.makeUser(user)
+            #expect(try client.purchase(user, scene.signed(told)).status == 201)
+            #expect(try client.active(user) == ["X"])
+        }
+        let refunds = bought.map { told in
+            var told = told
+            (told.revoked, told.signed) = (1, 1)
+            return told
+        }
+        let other = try AppleChain(days: 400)
+        func searches() -> [String] {
+            scene.apple.received.filter { $0.line.hasPrefix("POST /inApps/v1/notifications/history") }.map(\.body)
+        }
+        // The first server has a store from long ago. It has nothing to read.
+        let isRead = try Patience.until {
+            let left = try client.server.store.read { snapshot throws(StoreFault) in
+                try snapshot.missedNews(of: ProjectID(rawValue: 1))
+            }
+            return left == nil && !searches().isEmpty
+        }
+        #expect(isRead)
+        let pages = try [
+            [scene.notification("TEST", refunds[3], by: other), scene.notification("REFUND", refunds[0])],
+            [scene.notification("REFUND", refunds[1])],
+        ]
+        scene.history.withLock { $0 = pages }
+        scene.set(.broken, of: "apple")
+        scene.turn(to: 2)
+        let asked = scene.apple.received.count
+        try client.restart()
+        #expect(Patience.until { scene.apple.received.count > asked })
+        // The search survives another restart.
+        scene.set(nil, of: "apple")
+        scene.turn(to: 3)
+        try client.restart()
+        for user in ["A", "B"] { #expect(try Patience.until { try client.active(user) == [] }, "\(user)") }
+        for user in ["C", "D"] { #expect(try client.active(user) == ["X"], "\(user)") }
+        #expect(
+            searches().last
+                == #"{"startDate":\#(scene.moment(0) * 1000 - 3_600_000),"endDate":\#(scene.moment(3) * 1000)}"#)
+    }
+
     @Test("nobody asks about a notification of another app, of a payment that does not count, or of a malformed name")
     func ignored() throws {
         let scene = try StoresScene()

@@ -96,6 +96,9 @@ struct PlayScene {
                 #"{"voidedPurchases":[\#((rows.prefix(1) + [#"{"purchaseToken":7}"#] + rows.dropFirst(1)).joined(separator: ","))]\#(next)}"#
         }
 
+        /// The questions about subscriptions so far.
+        var subscriptionReads: Int { stand.received.count { $0.line.contains("/subscriptionsv2/tokens/") } }
+
         func says(_ token: String, _ subscription: String) { subscriptions.withLock { $0[token] = subscription } }
     }
 
@@ -123,7 +126,7 @@ struct PlayScene {
     /// - Parameter isServers: whether the server's settings have the options, and not the project.
     init(
         _ kind: StoreKind = .memory, isServers: Bool = true,
-        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+        configure: @escaping (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
         let account = try PlayScene.account(at: google)
         self.account = account

@@ -315,7 +315,7 @@ struct PurchaseCheckTests {
     /// A server that asks stand-ins for Apple's servers.
     private func client(
         _ chain: AppleChain, production: StandIn, sandbox: StandIn,
-        _ configure: (inout PurchaseChecker.Limits) -> Void = { _ in }
+        _ configure: @escaping (inout PurchaseChecker.Limits) -> Void = { _ in }
     ) throws -> AccessClient {
         let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
         let root = try #require(Certificate(pem: chain.rootPEM))
@@ -385,8 +385,8 @@ struct PurchaseCheckTests {
         )
         client.clock.set(seconds: chain.now + 700)
         #expect(try Patience.until { try client.active("A") == ["X"] })
-        #expect(production.received[0].line == "GET /inApps/v1/subscriptions/1 HTTP/1.1")
-        let bearer = production.received[0].fields.first { $0.hasPrefix("Authorization: Bearer ") } ?? ""
+        let asked = try #require(production.received.first { $0.line == "GET /inApps/v1/subscriptions/1 HTTP/1.1" })
+        let bearer = asked.fields.first { $0.hasPrefix("Authorization: Bearer ") } ?? ""
         let parts = bearer.dropFirst("Authorization: Bearer ".count).split(separator: ".").map(String.init)
         try #require(parts.count == 3)
         let payload = Array(parts[1].utf8)
@@ -550,6 +550,84 @@ struct PurchaseCheckTests {
         client.clock.set(seconds: 1_750_000_020)
         try check(StripeTests.subscription(), after: 20)
         #expect(try client.active("A") == ["X"])
+    }
+
+    @Test(
+        "the server asks in time also if its clock was 41 days ahead when it asked last, and after a restart (9)",
+        arguments: StoreKind.allCases, [false, true])
+    func askedAhead(_ kind: StoreKind, _ restarts: Bool) throws {
+        if restarts, !kind.isDurable { return }
+        let scene = try scene(kind)
+        let google = scene.google
+        for token in ["tok-1", "tok-2"] { google.says(token, scene.subscription(order: token)) }
+        for (user, token) in [("A", "tok-1"), ("B", "tok-2")] { _ = try scene.buy(user, token) }
+        // The periods seem to be over, and Google says nothing new.
+        day(scene.client, 41)
+        #expect(Patience.until { ["tok-1", "tok-2"].allSatisfy { questions(scene, $0) >= 2 } })
+        func isPlanned(_ start: String) throws -> Bool {
+            try ["tok-1", "tok-2"].allSatisfy { token in
+                try scene.client.administrator("GET", "/purchases/playstore:\(token)/check").body
+                    .contains(#""next_check":"\#(start)"#)
+            }
+        }
+        let stored = try Patience.until { try isPlanned("2025-07-27") }
+        #expect(stored, "the next question is planned for the wrong time")
+        day(scene.client, 1)
+        if restarts { try scene.client.restart() }
+        #expect(try Patience.until { try isPlanned("2025-07-15T15:") })
+        for token in ["tok-1", "tok-2"] {
+            google.says(token, scene.subscription(order: token + "..0", until: 60))
+        }
+        day(scene.client, 30, minutes: 10)
+        #expect(try Patience.until { try scene.client.active("A") == ["X"] })
+        #expect(try Patience.until { try scene.client.active("B") == ["X"] })
+    }
+
+    /// Ten thousand in a soak, with an end within a minute.
+    private static let subscriptions = Soak.factor > 1 ? 10_000 : 200
+
+    @Test("30 days of many subscriptions: each renewal is found on its day, without a notification and without a call")
+    func month() throws {
+        let scene = try PlayScene {
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 100_000
+            $0.purchaseChecks.noticesPerSecond = 100_000
+        }
+        func says(_ number: Int, _ order: Int, until: Int64) {
+            let token = "tok-\(number)"
+            scene.google.says(token, scene.subscription(order: "GPA.\(number)..\(order)", until: until))
+        }
+        func end(_ number: Int) -> Int64 { 1 + Int64(number % 30) }
+        let numbers = 0..<PurchaseCheckTests.subscriptions
+        for number in numbers {
+            says(number, 0, until: end(number))
+            let text =
+                #"{"version":"1.0","packageName":"com.example.app","subscriptionNotification":{"notificationType":4,"purchaseToken":"tok-\#(number)"}}"#
+            #expect(
+                try scene.client.http.call(
+                    "POST", "/onym/v1/stores/google/1/\(PlayScene.secret)",
+                    json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))"}}"#
+                ).status == 200)
+        }
+        #expect(Patience.until { scene.google.subscriptionReads >= numbers.count })
+        let begun = ContinuousClock.now
+        for number in numbers { says(number, 1, until: end(number) + 30) }
+        for day in 1...31 as ClosedRange<Int64> {
+            self.day(scene.client, day, minutes: 10)
+            let due = numbers.count { end($0) <= day }
+            #expect(
+                comes(scene, everySeconds: 1) { scene.google.subscriptionReads >= numbers.count + due }, "day \(day)")
+        }
+        #expect(scene.google.subscriptionReads == 2 * numbers.count, "each was asked about once")
+        for number in [0, 1, numbers.count - 1] {
+            let stored = try scene.client.administrator("GET", "/purchases/playstore:tok-\(number)/check").body
+            #expect(stored.contains(#""state":"period_runs""#) || end(number) + 30 <= 31, "\(stored)")
+        }
+        if Soak.factor > 1 {
+            let seconds = (ContinuousClock.now - begun).components.seconds
+            #expect(seconds <= 60)
+            Soak.report("30 days of \(numbers.count) subscriptions in \(seconds) s")
+        }
     }
 
     @Test("a clock that was 41 days ahead, and is right again, spoils nothing (9)", arguments: StoreKind.allCases)

@@ -52,6 +52,8 @@ final class StoresScene {
     let start: Int64
     /// Apple's last word about a purchase, by its original transaction.
     private let statuses = Monitor<[String: String]>([:])
+    /// Apple's pages of past notifications.
+    let history = Monitor<[[String]]>([])
     private let strangers = Monitor<[String: String]>([:])
     let google = PlayScene.Google()
     /// Stripe's last word about a subscription, by its id.
@@ -64,13 +66,14 @@ final class StoresScene {
 
     init(
         _ kind: StoreKind = .memory, restore: String = "copy", polls: Bool = false,
-        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+        configure: @escaping (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
         let chains = try StoresScene.chains.get()
         (transactions, receipts, stranger) = chains
         // The certificates are a little older than the first document.
         let start = chains.transactions.now + 60
         self.start = start
+        let history = history
         let (statuses, strangers, subscriptions, faults) = (statuses, strangers, subscriptions, faults)
         @Sendable func fault(of store: String, _ another: String) -> StandIn.Answer? {
             switch faults.withLock({ $0[store] }) {
@@ -87,6 +90,15 @@ final class StoresScene {
             let path = request.line.split(separator: " ")[1]
             let id = String(path.split(separator: "?")[0].split(separator: "/").last ?? "")
             if let fault = fault(of: "apple", statuses.withLock { $0["another"] ?? "{}" }) { return fault }
+            if path.hasPrefix("/inApps/v1/notifications/history") {
+                let pages = history.withLock { $0 }
+                let page = Int(path.split(separator: "paginationToken=p").last ?? "") ?? 0
+                let rows = (pages.indices.contains(page) ? pages[page] : []).map { #"{"signedPayload":"\#($0)"}"# }
+                return .status(
+                    200,
+                    #"{"notificationHistory":[\#(rows.joined(separator: ","))],"hasMore":\#(page + 1 < pages.count),"paginationToken":"p\#(page + 1)"}"#
+                )
+            }
             let isStrangers = faults.withLock { $0["apple"] } == .strangersSignature
             let said = (isStrangers ? strangers : statuses).withLock { $0[id] }
             return said.map { .status(200, $0) } ?? .status(404, #"{"errorCode":4040010}"#)
@@ -172,6 +184,12 @@ final class StoresScene {
     }
 
     func notify(_ type: String, _ told: Told) throws -> Wire.Answer {
+        try client.http.call(
+            "POST", "/onym/v1/stores/apple/1", json: #"{"signedPayload":"\#(try notification(type, told))"}"#)
+    }
+
+    /// The signed text of a notification.
+    func notification(_ type: String, _ told: Told, by chain: AppleChain? = nil) throws -> String {
         let payload: [String: Any] = [
             "notificationType": type, "notificationUUID": UUID().uuidString, "version": "2.0",
             "signedDate": moment(told.signed) * 1000,
@@ -179,8 +197,7 @@ final class StoresScene {
                 "environment": "Sandbox", "bundleId": "com.example.app", "signedTransactionInfo": try signed(told),
             ],
         ]
-        return try client.http.call(
-            "POST", "/onym/v1/stores/apple/1", json: #"{"signedPayload":"\#(try transactions.sign(payload))"}"#)
+        return try (chain ?? transactions).sign(payload)
     }
 
     /// A receipt as shipped iOS apps send it.

@@ -201,4 +201,58 @@ struct OutboundTests {
             "file:///etc/passwd", "ftp://host/", "gopher://host/", "", "/path", "http://", "http://a b/", "host:80",
         ])
     func addresses(_ text: String) { #expect(OutboundURL(text) == nil) }
+
+    @Test("calls with a name share: one joins the open call, and those that follow share one that begins after it")
+    func sharing() throws {
+        let isSlow = Monitor(true)
+        let stand = StandIn { request in
+            Patience.until { !isSlow.withLock { $0 } }
+            return .status(200, request.line)
+        }
+        let client = OutboundClient()
+        defer { client.stop() }
+        let url = try #require(OutboundURL(stand.url + "x"))
+        let answers = Monitor<[String]>([])
+        func ask(_ name: String, _ sharing: OutboundCall.Sharing) {
+            client.submit(OutboundCall(.get, url, sharing: sharing)) { result in
+                let status = (try? result.get().status) ?? 0
+                answers.change { $0.append("\(name) \(status)") }
+            }
+        }
+        ask("first", .follows("a"))
+        #expect(Patience.until { stand.received.count == 1 })
+        for number in 0..<5 { ask("next \(number)", .follows("a")) }
+        ask("joined", .joins("a"))
+        ask("other", .follows("b"))
+        #expect(Patience.until { stand.received.count == 2 }, "another name does not wait")
+        #expect(answers.withLock { $0.isEmpty })
+        isSlow.withLock { $0 = false }
+        #expect(Patience.until { answers.withLock { $0.count } == 8 })
+        #expect(stand.received.count == 3)
+        let order = answers.withLock { $0 }
+        let place = try #require(order.firstIndex(of: "joined 200"))
+        for number in 0..<5 { #expect(try #require(order.firstIndex(of: "next \(number) 200")) > place) }
+        // After the last answer the name is free again.
+        ask("again", .joins("a"))
+        #expect(Patience.until { answers.withLock { $0.contains("again 200") } })
+        #expect(stand.received.count == 4)
+    }
+
+    @Test("a stopping client answers the callers of shared calls too")
+    func sharedStop() throws {
+        let stand = StandIn(.hang)
+        let client = OutboundClient()
+        let url = try #require(OutboundURL(stand.url))
+        let answers = Monitor<[OutboundFault?]>([])
+        for sharing in [OutboundCall.Sharing.follows("a"), .follows("a"), .joins("a")] {
+            client.submit(OutboundCall(.get, url, sharing: sharing)) { result in
+                answers.change { answers in
+                    if case .failure(let fault) = result { answers.append(fault) } else { answers.append(nil) }
+                }
+            }
+        }
+        #expect(Patience.until { !stand.received.isEmpty })
+        client.stop()
+        #expect(answers.withLock { $0 } == [.cancelled, .cancelled, .cancelled])
+    }
 }

@@ -552,6 +552,13 @@ private final class ActWorld {
             .playStore, .purchase("token"), in: nil, of: World.project, at: fixture.clock.now, hash: hash)
         _ = try play(KeepStoreNotice(notice))
         _ = try play(NoteStoreNotices([(notice, .begun)]))
+        _ = try play(NoteMissedNews(since: fixture.clock.now))
+        let planned = try fixture.store.read { snapshot throws(StoreFault) in
+            let now = fixture.clock.now
+            return try PlannedAhead(
+                in: World.project, at: now, latest: now.advanced(byMilliseconds: 3_600_000), snapshot)
+        }
+        _ = try play(ReplanChecks(try #require(planned)))
         _ = try play(UnfreezePurchase(later.purchase))
         _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }

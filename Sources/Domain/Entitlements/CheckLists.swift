@@ -25,6 +25,15 @@ package struct CheckPlace: Hashable, Sendable {
 
     fileprivate var hour: Int64 { minute / 60 }
 
+    /// The number of the list, in the order of the lists' moments.
+    fileprivate var number: Int64 { minute * Int64(CheckPlace.slots) + Int64(slot) }
+
+    /// The number of lists of an hour.
+    fileprivate static var countInHour: Int64 { 60 * Int64(slots) }
+
+    /// The number of the first list at a moment.
+    fileprivate static func number(at moment: Instant) -> Int64 { minute(of: moment) * Int64(slots) }
+
     fileprivate func key(in project: ProjectID) -> DocumentKey {
         DocumentKey(.checkList, hash: Hash128(high: project.part << 8 | UInt64(slot), low: UInt64(bitPattern: minute)))
     }
@@ -152,7 +161,7 @@ struct CheckLists {
         return packer.bytes
     }
 
-    fileprivate static func hashes(_ packed: [UInt8]) -> [Hash128]? {
+    static func hashes(_ packed: [UInt8]) -> [Hash128]? {
         var unpacker = Unpacker(packed)
         return unpacker.hashes()
     }
@@ -225,5 +234,80 @@ package struct DueChecks: Sendable {
         }
         // The list is of the whole minute.
         if dueAt <= now { items.append(Item(id: id, place: place, purchase: purchase)) }
+    }
+}
+
+/// The purchases whose next question may have been planned while the clock was ahead (spec/entitlements-live.md 9). They are in the
+/// lists from the present moment to a day after the latest moment of the journal, because no other pause is longer.
+package struct PlannedAhead: Sendable {
+    package private(set) var purchases: [PurchaseID] = []
+    package private(set) var walk: CheckWalk
+
+    private static let purchasesAtMost = 500
+    private static let hoursAtMost: Int64 = 1000
+
+    /// Reads the next part of these purchases; nil if all of them have been planned again.
+    ///
+    /// - Parameters:
+    ///   - project: the project of the purchases.
+    ///   - now: the present moment.
+    ///   - latest: the latest moment of the journal, which the clock has not reached again.
+    ///   - snapshot: the store's facts.
+    package init?(
+        in project: ProjectID, at now: Instant, latest: Instant, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        let known = try snapshot.document(CheckWalk.key(of: project)).flatMap(CheckWalk.init(packed:))
+        walk = known.flatMap { $0.latest == latest ? $0 : nil } ?? CheckWalk(latest: latest, at: now)
+        guard !walk.isDone else { return nil }
+        let first = walk.next / CheckPlace.countInHour
+        let last = CheckPlace.minute(of: latest.advanced(byMilliseconds: CheckWalk.pauseAtMost)) / 60
+        var hour = first
+        while hour <= last, hour - first < PlannedAhead.hoursAtMost {
+            let filled = try snapshot.document(CheckHour.key(hour, in: project)).flatMap(CheckHour.init(packed:))
+            for place in filled?.places(of: hour) ?? [] where place.number >= walk.next {
+                if purchases.count >= PlannedAhead.purchasesAtMost { return }
+                let list = try snapshot.document(place.key(in: project)).flatMap(CheckLists.hashes) ?? []
+                purchases += list.map(PurchaseID.init)
+                walk.next = place.number + 1
+            }
+            hour += 1
+            walk.next = max(walk.next, hour * CheckPlace.countInHour)
+        }
+        walk.isDone = hour > last
+    }
+}
+
+/// The progress of planning questions again.
+package struct CheckWalk: Equatable, Sendable {
+    /// The latest moment of the journal, for which the lists are walked once.
+    package let latest: Instant
+    /// The number of the next list.
+    package fileprivate(set) var next: Int64
+    package fileprivate(set) var isDone = false
+
+    /// The longest pause between two questions about a purchase that has ended.
+    fileprivate static let pauseAtMost: Int64 = 25 * 3_600_000
+
+    fileprivate init(latest: Instant, at now: Instant) {
+        self.latest = latest
+        next = CheckPlace.number(at: now)
+    }
+
+    static func key(of project: ProjectID) -> DocumentKey { DocumentKey(.checkWalk, of: Int64(project.rawValue)) }
+
+    var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(latest)
+        packer.add(UInt64(bitPattern: next))
+        packer.add(isDone)
+        return packer.bytes
+    }
+
+    fileprivate init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let latest = unpacker.instant(), let next = unpacker.integer(), let isDone = unpacker.bool() else {
+            return nil
+        }
+        (self.latest, self.next, self.isDone) = (latest, Int64(bitPattern: next), isDone)
     }
 }

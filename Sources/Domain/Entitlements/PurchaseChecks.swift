@@ -62,6 +62,12 @@ extension Purchase {
         check?.dueAt = next
     }
 
+    /// Plans the next question again: the clock was ahead when it was planned. An end that has not come yet was seen by that clock.
+    mutating func replanCheck(at moment: Instant, _ definition: Catalog.Product?) {
+        if let endedAt = check?.endedAt, endedAt > moment { check?.endedAt = nil }
+        scheduleCheck(after: moment, isAsked: false, definition)
+    }
+
     /// Notes the end that a new statement of the store shows. No grace follows an end that the store has told.
     mutating func noteEnd(at moment: Instant, _ definition: Catalog.Product?) {
         noteEnd(at: moment, givesAccess: isRunning(at: moment, definition), definition)

@@ -64,7 +64,7 @@ extension DocumentKind {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
             .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .groupTraits, .checkList, .checkHour, .checkStart,
-            .storeNotice, .storeNoticePlace, .storeNoticeRange,
+            .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews,
             .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows:
             true
         default: false
