@@ -56,7 +56,8 @@ extension DocumentKind {
             .attachmentUseOfProject, .content, .awaitedEvent, .attachmentsOfEvent, .comments, .appFacts, .issueState,
             .comment, .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors, .runList,
             .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows, .attachmentList, .storeAccount, .checkList,
-            .checkHour, .checkStart, .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews, .keyUse,
+            .checkHour, .checkStart, .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews,
+            .keyUse,
             .webhooks, .deliveries, .consoleBook, .linkTimes, .groupTraits,
             .signingKeys, .importProgress, .importList, .importedPerson, .split, .lastSplit, .restoredLinks, .rowRoutes,
             .splitLanes:
