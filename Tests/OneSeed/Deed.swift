@@ -106,6 +106,8 @@ package enum Deed: String, CaseIterable, Sendable {
         (MergeIssues.self, "IssueTests"), (KeepRuns.self, "RunTests"), (ExpireRows.self, "RetentionTests"),
         (RecordAttribution.self, "AttributionTests"), (TakeStoreNews.self, "AppleNotificationTests"),
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),
+        (KeepStoreNotice.self, "NoticeTests"), (NoteStoreNotices.self, "NoticeTests"),
+        (NoteMissedNews.self, "NoticeTests"), (ReplanChecks.self, "PurchaseCheckTests"),
         (SetStoreOptions.self, "StoreOptionTests"),
     ]
 
