@@ -115,6 +115,7 @@ package struct Facts: Sendable {
             guard let person else { continue }
             for member in group(of: person).members { part.people[member] = people[member] }
         }
+        part.loadOwners(after: Array(part.people.keys), from: self)
         part.erased = erased
         part.documents = documents
         part.rowHashes = rowHashes
@@ -125,6 +126,17 @@ package struct Facts: Sendable {
         part.merges = merges
         part.replays = replays.under(needs.replays)
         return part
+    }
+
+    /// Loads the people to whom splits send the uploads of some people.
+    private mutating func loadOwners(after people: [PersonID], from whole: Facts) {
+        var people = people
+        while let person = people.popLast() {
+            for owner in SplitLanes(of: person, whole).owners where self.people[owner] == nil {
+                for member in whole.group(of: owner).members { self.people[member] = whole.people[member] }
+                people.append(owner)
+            }
+        }
     }
 
     // MARK: - Changing

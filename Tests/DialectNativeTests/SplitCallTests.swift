@@ -209,7 +209,7 @@ struct SplitCallTests {
         let (client, ada) = try story(kind)
         for number in 0..<12 { try upload(client, ada, "e\(number)", from: number % 3 == 0 ? "TABLET" : "PHONE") }
         let device = #"[{"type":"ios_idfv","value":"TABLET"}]"#
-        let body = #"{"identities":\#(device),"lanes":\#(device)}"#
+        let body = #"{"lanes":\#(device)}"#
         let bob = try #require(try client.post("/onym/v1/people/\(ada)/split", body).text("into"))
         for number in 12..<18 { try upload(client, ada, "e\(number)", from: number % 3 == 0 ? "TABLET" : "PHONE") }
         for (person, isBob) in [(ada, false), (bob, true)] {

@@ -175,6 +175,9 @@ struct SplitLanes {
 
     var isEmpty: Bool { entries.isEmpty }
 
+    /// The people to whom uploads by some identities belong.
+    var owners: Set<PersonID> { Set(entries.map(\.into)) }
+
     mutating func add(_ identities: [IdentityKey], of split: Split) {
         entries += identities.map { Entry(identity: $0.hash, into: split.into, split: split.id) }
         entries.removeFirst(max(0, entries.count - SplitLanes.entriesAtMost))
