@@ -63,7 +63,10 @@ enum PeopleCalls {
                     identities and holdings: limit (1 to 200; 200 by default) and the next_cursor of the page \
                     before.
                     """,
-                query: [AsOf.parameter],
+                query: [
+                    .init("limit", .integer("The greatest number of members: 1 to 200; the default is 200.")),
+                    .init("cursor", .string("The next_cursor of the page before.")), AsOf.parameter,
+                ],
                 responses: [.init(.ok, "The person.", schema: profileSchema)]
                     + Native.problems([.badRequest, .notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in

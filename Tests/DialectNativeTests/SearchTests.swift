@@ -101,6 +101,30 @@ struct SearchTests {
         #expect(try client.get("/onym/v1/merges?person=1").status == 404)
     }
 
+    @Test("A person's members come in pages", arguments: StoreKind.allCases)
+    func members(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let ada = try client.identify(#"{"customerid":"ada"}"#)
+        var people = [ada]
+        for number in 0..<4 {
+            let other = try client.identify(#"{"ios_idfv":"PHONE-\#(number)"}"#)
+            _ = try client.merge(other, into: ada)
+            people.append(other)
+        }
+        for limit in [1, 2, 5] {
+            var (members, cursor): ([String], String?) = ([], nil)
+            repeat {
+                let page = try client.get(
+                    "/onym/v1/people/\(ada)?limit=\(limit)" + (cursor.map { "&cursor=\($0)" } ?? ""))
+                #expect(page["members_count"] as? Int == 5, "\(page)")
+                members += page["members"] as? [String] ?? []
+                cursor = page.text("next_cursor")
+            } while cursor != nil
+            #expect(members.sorted() == people.sorted(), "\(limit) at once")
+        }
+        #expect(try client.get("/onym/v1/people/\(ada)?limit=0").status == 400)
+    }
+
     @Test("Identities come in pages, with the people that share them", arguments: StoreKind.allCases)
     func identities(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
