@@ -95,16 +95,12 @@ package struct Facts: Sendable {
                 }
             }
         }
-        for merge in merges where needs.merges.contains(merge.id) {
-            for member in group(of: merge.from).members { part.people[member] = people[member] }
-        }
+        for merge in merges where needs.merges.contains(merge.id) { part.loadGroup(of: merge.from, from: self) }
         let named = needs.codes.flatMap { $0.name.identities(in: documents[$0.name.key], of: $0.project) }
         for identity in needs.identities + named {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)
-            for person in holders {
-                for member in group(of: person).members { part.people[member] = people[member] }
-            }
+            for person in holders { part.loadGroup(of: person, from: self) }
         }
         // A decision also finds people by documents of the identities.
         for key in needs.identities.flatMap(KeptPeople.keys) + needs.documents {
@@ -112,8 +108,7 @@ package struct Facts: Sendable {
             let person =
                 key.kind == .purchase
                 ? Purchase(PurchaseID(hash: key.hash), packed: document)?.reporter : KeptPeople.person(document)
-            guard let person else { continue }
-            for member in group(of: person).members { part.people[member] = people[member] }
+            if let person { part.loadGroup(of: person, from: self) }
         }
         part.loadOwners(after: Array(part.people.keys), from: self)
         part.erased = erased
@@ -128,12 +123,17 @@ package struct Facts: Sendable {
         return part
     }
 
+    /// Loads the members of a person's group.
+    private mutating func loadGroup(of person: PersonID, from whole: Facts) {
+        for member in whole.group(of: person).members { people[member] = whole.people[member] }
+    }
+
     /// Loads the people to whom splits send the uploads of some people.
     private mutating func loadOwners(after people: [PersonID], from whole: Facts) {
         var people = people
         while let person = people.popLast() {
             for owner in SplitLanes(of: person, whole).owners where self.people[owner] == nil {
-                for member in whole.group(of: owner).members { self.people[member] = whole.people[member] }
+                loadGroup(of: owner, from: whole)
                 people.append(owner)
             }
         }

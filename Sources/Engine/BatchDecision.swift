@@ -143,7 +143,7 @@ struct BatchDecision {
         switch facts.verdict(on: job, stamp, strategy) {
         case .repeated(let reply):
             return .success(reply)
-        case .turnedAway(let refusal), .forbidden(let refusal, by: _):
+        case .turnedAway(let refusal):
             refuse(job, refusal, Ruling(act: job.act), stamp, strategy, facts)
             return .failure(.refused(refusal))
         case .refused(let refusal, let ruling):

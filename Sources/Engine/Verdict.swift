@@ -4,12 +4,11 @@ import Domain
 enum Verdict {
     /// The call repeats an earlier call, and gets the answer of that call.
     case repeated(Reply)
-    /// The call was refused before the rules: it has no proof, or its replay key belongs to another call.
+    /// The caller may not make the call: it has no proof for a name in the call or for a person that the rules found, or the replay
+    /// key belongs to another call.
     case turnedAway(Refusal)
     /// The rules refused the call.
     case refused(Refusal, by: Ruling)
-    /// The rules decided the call, and the project asks the caller for a proof that the call does not have.
-    case forbidden(Refusal, by: Ruling)
     /// The rules decided the call. A call without a proof is only counted where the project permits such calls.
     case decided(Decision<Reply>, by: Ruling, unproven: Refusal?)
 
@@ -17,7 +16,7 @@ enum Verdict {
     var refusal: Refusal? {
         switch self {
         case .repeated, .decided: nil
-        case .turnedAway(let refusal), .refused(let refusal, by: _), .forbidden(let refusal, by: _): refusal
+        case .turnedAway(let refusal), .refused(let refusal, by: _): refusal
         }
     }
 }
@@ -62,7 +61,7 @@ extension BatchFacts {
         case .failure(let refusal): return .refused(refusal, by: ruling)
         case .success(let decision):
             let unproven = missing ?? proof.flatMap { refusal(of: decision, by: $0, in: call.project) }
-            if let unproven, isRequired { return .forbidden(unproven, by: ruling) }
+            if let unproven, isRequired { return .turnedAway(unproven) }
             return .decided(decision, by: ruling, unproven: unproven)
         }
     }

@@ -126,13 +126,8 @@ struct Life {
         let rows = machine.store?.counts.rows ?? 0
         let answer = machine.send(bytes, way)
         let fault = machine.disk.happened.filter { $0.value != before[$0.key] ?? 0 }.keys.sorted().first ?? "none"
-        trace.add("\(place) \(call.deed.rawValue) \(answer?.status ?? 0) \(answer?.body ?? "-")")
-        coverage.answers[call.deed, default: [:]][answer?.status ?? 0, default: 0] += 1
-        if machine.disk.hasLostPower {
-            machine.cutPower(.any)
-            try rest(at: place)
-        }
-        try readJournal(at: place)
+        note(call, answer, at: place)
+        try readAfter(machine, at: place)
         let isKept = written[id] != nil
         let moment = isKept ? "after commit" : answer.map { $0.status >= 500 } ?? true ? "in commit" : "before"
         coverage.cells[.init(deed: call.deed, fault: fault, moment: moment), default: 0] += 1
@@ -579,20 +574,28 @@ extension Life {
         try settleTogether(made, ids, answers, at: place)
     }
 
-    private mutating func settleTogether(
-        _ made: [MadeCall], _ ids: [String], _ answers: [WireAnswer?], at place: Int
-    ) throws(History.Failure) {
-        guard let machine else { return }
-        calls += made.count
-        for (call, answer) in zip(made, answers) {
-            trace.add("\(place) \(call.deed.rawValue) \(answer?.status ?? 0) \(answer?.body ?? "-")")
-            coverage.answers[call.deed, default: [:]][answer?.status ?? 0, default: 0] += 1
-        }
+    /// Notes the answer to a call.
+    private mutating func note(_ call: MadeCall, _ answer: WireAnswer?, at place: Int) {
+        trace.add("\(place) \(call.deed.rawValue) \(answer?.status ?? 0) \(answer?.body ?? "-")")
+        coverage.answers[call.deed, default: [:]][answer?.status ?? 0, default: 0] += 1
+    }
+
+    /// Reads the journal after calls, and starts the machine again first if it lost its power.
+    private mutating func readAfter(_ machine: Machine, at place: Int) throws(History.Failure) {
         if machine.disk.hasLostPower {
             machine.cutPower(.any)
             try rest(at: place)
         }
         try readJournal(at: place)
+    }
+
+    private mutating func settleTogether(
+        _ made: [MadeCall], _ ids: [String], _ answers: [WireAnswer?], at place: Int
+    ) throws(History.Failure) {
+        guard let machine else { return }
+        calls += made.count
+        for (call, answer) in zip(made, answers) { note(call, answer, at: place) }
+        try readAfter(machine, at: place)
         for (number, call) in made.enumerated() {
             if let answer = answers[number] {
                 try learn(call, ids[number], answer, at: place)

@@ -22,12 +22,7 @@ struct DoctorTests {
 
     @Test("warns of limits from before on_limit, and says what ends the warning")
     func limits() throws {
-        var guards = Guards()
-        (guards.limits, guards.namesOnLimit) = ([.email: 5], false)
-        let before = Strategy(hierarchy: [.customerID], unique: [], login: [], guards: guards)
-        guards.namesOnLimit = true
-        let now = Strategy(hierarchy: [.customerID], unique: [], login: [], guards: guards)
-        #expect(before != now && before.packed != now.packed)
+        let (before, now) = LimitedStrategies.beforeAndNow()
         let sql = { "UPDATE strategies SET document = x'\($0.packedHexadecimal)'" } as (Strategy) -> String
         #expect(try findings(after: sql(before)).contains("on_limit"))
         #expect(try !findings(after: sql(now)).contains("on_limit"))

@@ -227,7 +227,7 @@ package final class APIDescription: Sendable {
     }
 
     private static func fits(_ template: [String], _ parts: [String]) -> Bool {
-        template.count == parts.count && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
+        zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
     }
 
     /// What is wrong with a value; nil if nothing is.
