@@ -2,6 +2,7 @@ import ClientKit
 import Foundation
 import Onym
 import OnymMParticle
+import Testing
 
 /// A device with one app on it, over a network, a time and a disk that the test plays.
 final class Device {
@@ -34,7 +35,7 @@ final class Device {
     func start(_ options: MParticleOptions? = nil, as user: Int64 = 1) async -> HTTPRequest? {
         sdk.start(with: options ?? self.options())
         let request = await answer(SnippetScene.mpid(user))
-        await SnippetScene.until { sdk.identity.currentUser != nil }
+        await eventually { sdk.identity.currentUser != nil }
         return request
     }
 

@@ -268,11 +268,11 @@ struct DeviceTests {
             String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
         }
         #expect(sent.fields["x-mp-signature"] == signature.joined())
-        await SnippetScene.until { sdk.core?.idsync?.mailbox.count == 0 }
+        await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         let count = device.transport.requests.count
         sdk.logEvent("unwanted", eventType: .other, eventInfo: nil)
         sdk.upload()
-        await SnippetScene.until { sdk.core?.idsync?.mailbox.count == 0 }
+        await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         #expect(device.transport.requests.count == count)
     }
 
@@ -293,7 +293,7 @@ struct DeviceTests {
         }
         #expect(identify.fields["x-mp-signature"] == signature.joined())
         #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/sub/v2/us1-key/events")
-        await SnippetScene.until { sdk.core?.idsync?.mailbox.count == 0 }
+        await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         let alias = MPAliasRequest(sourceMPID: 1, destinationMPID: 2, startTime: Date(), endTime: Date())
         sdk.identity.aliasUsers(alias)
         #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/sub/us1-key/alias")
@@ -313,7 +313,7 @@ struct DeviceTests {
         options.networkOptions = network
         await device.start(options)
         #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/us1-key/events")
-        await SnippetScene.until { sdk.core?.idsync?.mailbox.count == 0 }
+        await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         sdk.identity.aliasUsers(MPAliasRequest(sourceMPID: 1, destinationMPID: 2, startTime: Date(), endTime: Date()))
         #expect(await device.answer(.bytes(202, ""))?.url.host() == "id.test")
     }
@@ -359,7 +359,7 @@ struct DeviceTests {
         sdk.logEvent("e", eventType: .other, eventInfo: nil)
         let ends = Collector<Bool>()
         sdk.reset { ends.callback(true) }
-        await SnippetScene.until { !ends.values.isEmpty }
+        await eventually { !ends.values.isEmpty }
         #expect(device.files.contents.isEmpty && !sdk.initialized && sdk.currentSession == nil)
         await device.start(as: 2)
         #expect(sdk.uniqueIdentifier != stamp && sdk.identity.getAllUsers().map(\.userId) == [2])
@@ -386,7 +386,7 @@ struct DeviceTests {
         #expect(sent?.json["events"]?.elements?.last?["event_type"] == "session_end")
         let identify = await device.answer(SnippetScene.mpid(9))
         #expect(identify?.fields["x-mp-key"] == "us2-key" && identify?.json["previous_mpid"] == nil)
-        await SnippetScene.until { sdk.identity.currentUser?.userId == 9 }
+        await eventually { sdk.identity.currentUser?.userId == 9 }
     }
 
     @Test("a token for notifications becomes a name of the device")
@@ -426,7 +426,7 @@ struct DeviceTests {
                         ["identity_type": "other2", "modified_mpid": "77"],
                     ]
                 ]))
-        await SnippetScene.until { !ends.values.isEmpty }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values == [[[1, 0], [77, 10]]])
     }
 
@@ -461,7 +461,7 @@ struct DeviceTests {
         }
         let audiences = Collector<Int>()
         sdk.identity.currentUser?.getUserAudiences { list, error in audiences.callback(error == nil ? list.count : -1) }
-        await SnippetScene.until { !audiences.values.isEmpty }
+        await eventually { !audiences.values.isEmpty }
         #expect(audiences.values == [0] && kits.values == [true, true])
         #expect(device.transport.requests.count == count && sdk.core?.idsync?.mailbox.count == 0)
         // Two options and eighteen calls.
@@ -475,7 +475,7 @@ struct DeviceTests {
         sdk.logLevel = .verbose
         sdk.upload()
         _ = await device.uploads()
-        await SnippetScene.until { !device.lines.values.isEmpty }
+        await eventually { !device.lines.values.isEmpty }
         #expect(device.lines.values.allSatisfy { !$0.contains("us1-key") && !$0.contains("secret") })
     }
 }

@@ -39,15 +39,10 @@ enum SnippetScene {
         MParticle.sharedInstance().start(with: options)
     }
 
-    /// Waits for the callbacks' own queue.
-    static func until(_ condition: () -> Bool) async {
-        while !condition() { await Task.yield() }
-    }
-
     /// Answers the next request, once it is there.
     @discardableResult
     static func answer(_ transport: ScriptedTransport, _ answer: ScriptedTransport.Answer) async -> HTTPRequest? {
-        await until { !transport.open.isEmpty }
+        await eventually { !transport.open.isEmpty }
         return transport.answer(answer)
     }
 
@@ -80,7 +75,7 @@ struct SnippetTests {
         #expect(request?.path == "/v1/identify" && request?.fields["x-mp-key"] == "REPLACE WITH APP KEY")
         #expect(request?.json["known_identities"]?["email"] == "foo@example.com")
         #expect(request?.json["known_identities"]?["customerid"] == "123456")
-        await SnippetScene.until { current?.userAttributes.isEmpty == false }
+        await eventually { current?.userAttributes.isEmpty == false }
         #expect(current?.userId == 7 && current?.isLoggedIn == true)
         #expect(current?.userAttributes as? [String: String] == ["example attribute key": "example attribute value"])
     }
@@ -114,7 +109,7 @@ struct SnippetTests {
         Seed004_LoginAndLogout.logout(callback)
         let request = await SnippetScene.answer(transport, SnippetScene.mpid(3))
         #expect(request?.path == "/v1/logout" && request?.json["known_identities"]?["email"] == nil)
-        await SnippetScene.until { ends.values.count == 3 }
+        await eventually { ends.values.count == 3 }
         // The two logouts of the page are the same, and so they are one call.
         #expect(transport.requests.count == 3)
         #expect(ends.values.map(\.0) == [2, 3, 3] && ends.values.map(\.1) == [1, 2, 2])
@@ -131,14 +126,14 @@ struct SnippetTests {
             ends.callback(result?.previousUser == nil && error == nil)
         }
         Seed004_Modify.remove(callback)
-        await SnippetScene.until { ends.values.count == 1 }
+        await eventually { ends.values.count == 1 }
         Seed004_Modify.change(callback)
         let added = await SnippetScene.answer(transport, .json(200, ["change_results": []]))
-        await SnippetScene.until { ends.values.count == 2 }
+        await eventually { ends.values.count == 2 }
         #expect(current?.userIdentities == [.email: "updated-email@example.com"])
         Seed004_Modify.remove(callback)
         let removed = await SnippetScene.answer(transport, .json(200, ["change_results": []]))
-        await SnippetScene.until { ends.values.count == 3 }
+        await eventually { ends.values.count == 3 }
         func change(_ request: HTTPRequest?) -> JSON? { request?.json["identity_changes"]?.elements?.first }
         #expect(added?.path == "/v1/1/modify")
         #expect(
@@ -173,7 +168,7 @@ struct SnippetTests {
         let transport = SnippetScene.begin()
         SnippetScene.start()
         await SnippetScene.answer(transport, SnippetScene.mpid(1))
-        await SnippetScene.until { current != nil }
+        await eventually { current != nil }
         Seed004_AdvertisingID.snippet { _, _ in }
         let request = await SnippetScene.answer(transport, .json(200, ["change_results": []]))
         #expect(request?.json["identity_changes"]?.elements?.first?["identity_type"] == "ios_idfa")
@@ -199,7 +194,7 @@ struct SnippetTests {
             callback(result, error)
         }
         await SnippetScene.answer(transport, answer)
-        await SnippetScene.until { !ways.values.isEmpty }
+        await eventually { !ways.values.isEmpty }
         #expect(ways.values == [way] && codes.values == [code])
     }
 
@@ -212,7 +207,7 @@ struct SnippetTests {
         await SnippetScene.answer(transport, .fault(.offline))
         await SnippetScene.answer(
             transport, .json(400, ["errors": [["code": "LOOKUP_ERROR", "message": "knownIdentities is empty."]]]))
-        await SnippetScene.until { !errors.values.isEmpty }
+        await eventually { !errors.values.isEmpty }
         let error = try #require(errors.values.first ?? nil)
         #expect(error.domain == mParticleIdentityErrorDomain && error.code == 400)
         let answer = error.userInfo[mParticleIdentityErrorKey] as? MPIdentityHTTPErrorResponse
@@ -225,10 +220,10 @@ struct SnippetTests {
         SnippetScene.start()
         let errors = Collector<NSError?>()
         identity.login { _, error in errors.callback(error as NSError?) }
-        await SnippetScene.until { errors.values.count == 1 }
+        await eventually { errors.values.count == 1 }
         MParticle.sharedInstance().optOut = true
         identity.login { _, error in errors.callback(error as NSError?) }
-        await SnippetScene.until { errors.values.count == 2 }
+        await eventually { errors.values.count == 2 }
         #expect(errors.values.map { $0?.code } == [1, 5])
         #expect(errors.values.allSatisfy { $0?.userInfo[mParticleIdentityErrorKey] is String })
         #expect(transport.requests.count == 1)
@@ -239,11 +234,11 @@ struct SnippetTests {
         let transport = SnippetScene.begin()
         SnippetScene.start()
         await SnippetScene.answer(transport, SnippetScene.mpid(1))
-        await SnippetScene.until { current != nil }
+        await eventually { current != nil }
         current?.setUserAttribute("eyes", value: "brown")
         Seed004_UserAliasing.basic()
         await SnippetScene.answer(transport, SnippetScene.mpid(2))
-        await SnippetScene.until { current?.userAttributes.isEmpty == false }
+        await eventually { current?.userAttributes.isEmpty == false }
         #expect(current?.userId == 2 && current?.userAttributes as? [String: String] == ["eyes": "brown"])
         // First the attribute of the one, then that of the other, then the alias.
         await SnippetScene.answer(transport, .bytes(202, ""))
@@ -270,14 +265,14 @@ struct SnippetTests {
         let transport = SnippetScene.begin()
         SnippetScene.start()
         await SnippetScene.answer(transport, SnippetScene.mpid(1))
-        await SnippetScene.until { current != nil }
+        await eventually { current != nil }
         let product = MPProduct(name: "Shoes", sku: "s-1", quantity: 2, price: 9.99)
         let other = MPProduct(name: "Hat", sku: "h-1", quantity: 1, price: nil)
         current?.cart.addAllProducts([product, other], shouldLogEvents: false)
         current?.cart.removeProduct(other)
         Seed004_UserAliasingObjectiveC.basic()
         await SnippetScene.answer(transport, SnippetScene.mpid(2))
-        await SnippetScene.until { current?.cart.products.isEmpty == false }
+        await eventually { current?.cart.products.isEmpty == false }
         #expect(current?.userId == 2 && current?.cart.products == [product])
         #expect(identity.getUser(1)?.cart.products == [product])
         let removal = await SnippetScene.answer(transport, .bytes(202, ""))
@@ -297,7 +292,7 @@ struct SnippetTests {
         let transport = SnippetScene.begin()
         SnippetScene.start()
         await SnippetScene.answer(transport, SnippetScene.mpid(1))
-        await SnippetScene.until { MParticle.sharedInstance().identity.currentUser != nil }
+        await eventually { MParticle.sharedInstance().identity.currentUser != nil }
         let info: [String: Any] = [
             "int": 1, "unsigned": UInt8(2), "huge": UInt64.max, "float": Float(1.5), "double": 2.5, "bool": true,
             "number": NSNumber(value: 3.5), "text": "t", "list": [1, "a"], "none": NSNull(),

@@ -101,7 +101,7 @@ struct OwlTests {
     }
 
     private func answer(_ answer: ScriptedTransport.Answer) async -> HTTPRequest? {
-        while transport.open.isEmpty { await Task.yield() }
+        await eventually { !transport.open.isEmpty }
         return transport.answer(answer)
     }
 

@@ -6,20 +6,6 @@ import Testing
 
 /// They share the one instance, so they run one after the other.
 
-/// Waits while a condition holds, for twenty seconds at most.
-private func wait(
-    sourceLocation: SourceLocation = #_sourceLocation, while condition: () -> Bool
-) async {
-    let end = ContinuousClock.now.advanced(by: .seconds(20))
-    while condition() {
-        guard ContinuousClock.now < end else {
-            Issue.record("What the test waits for did not happen.", sourceLocation: sourceLocation)
-            return
-        }
-        await Task.yield()
-    }
-}
-
 @Suite("The Swift snippets of seed 003", .serialized, .timeLimit(.minutes(30)))
 struct SnippetTests {
     private let transport = ScriptedTransport()
@@ -45,7 +31,7 @@ struct SnippetTests {
     /// Answers the next request, once it is there.
     @discardableResult
     private func answer(_ status: Int, _ json: JSON) async -> HTTPRequest? {
-        await wait { transport.open.isEmpty }
+        await eventually { !transport.open.isEmpty }
         return transport.answer(.json(status, json))
     }
 
@@ -70,7 +56,7 @@ struct SnippetTests {
         let ids = Collector<String?>()
         Seed003_QonversionUserID.snippet(ids.callback)
         #expect(await answer(201, [:])?.method == "POST")
-        await wait { ids.values.isEmpty }
+        await eventually { !ids.values.isEmpty }
         #expect(ids.values == [user?.id] && ids.values[0]?.hasPrefix("QON_") == true)
     }
 
@@ -96,7 +82,7 @@ struct SnippetTests {
         let device = try #require(user?.id)
         let linked = await answer(200, ["id": "your_custom_user_id", "user_id": .string(device)])
         #expect(linked?.json == ["user_id": .string(device)])
-        await wait { users.values.isEmpty }
+        await eventually { !users.values.isEmpty }
         // The two calls of the page are the same, and so they are one.
         #expect(users.values == [device] && transport.requests.count == 3)
         #expect(user?.identityID == "your_custom_user_id")
@@ -120,7 +106,7 @@ struct SnippetTests {
                     ],
                 ]
             ])
-        await wait { lists.values.isEmpty }
+        await eventually { !lists.values.isEmpty }
         let list = lists.values[0]
         #expect(list["plus"]?.isActive == true && list["plus"]?.source == .stripe)
         #expect(list["plus"]?.renewState == .nonRenewable && list["plus"]?.expirationDate == nil)
@@ -135,7 +121,7 @@ struct SnippetTests {
     /// Answers the next request whose path ends so; others before it are answered as if the server had nothing.
     private func answer(_ end: String, _ status: Int, _ json: JSON) async -> HTTPRequest? {
         while true {
-            await wait { transport.open.isEmpty }
+            await eventually { !transport.open.isEmpty }
             guard let next = transport.open.first else { continue }
             if next.path.hasSuffix(end) { return transport.answer(.json(status, json)) }
             transport.answer(.json(next.method == "POST" ? 201 : 200, none))
@@ -159,7 +145,7 @@ struct SnippetTests {
                 ["qonversionId": "plus_month", "storeId": "com.app.plus"],
                 ["qonversionId": "gone", "storeId": "com.app.gone"],
             ])
-        await wait { lists.values.isEmpty }
+        await eventually { !lists.values.isEmpty }
         let product = try #require(lists.values[0]["plus_month"])
         #expect(product.prettyPrice == "$9.99" && product.type == .trial && product.storeID == "com.app.plus")
         #expect(product.subscriptionPeriod?.unit == .month && product.trialPeriod?.unitCount == 7)
@@ -169,7 +155,7 @@ struct SnippetTests {
         let sent = await answer("/purchases", 201, [:])
         #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:2")
         _ = await answer("/entitlements", 200, plus)
-        await wait { results.values.isEmpty }
+        await eventually { !results.values.isEmpty }
         #expect(results.values[0].isSuccessful && results.values[0].entitlements["plus"]?.isActive == true)
         for (outcome, status, code) in [
             (ScriptedShop.Next.pending, Qonversion.PurchaseResultStatus.pending, Qonversion.ErrorCode.purchasePending),
@@ -178,7 +164,7 @@ struct SnippetTests {
             shop.next = outcome
             let count = results.values.count
             Qonversion.shared().purchase(product) { results.callback($0) }
-            await wait { results.values.count == count }
+            await eventually { results.values.count != count }
             #expect(results.values.last?.status == status)
             #expect((results.values.last?.error as NSError?)?.code == code.rawValue)
         }
@@ -190,9 +176,9 @@ struct SnippetTests {
         func collect(_ error: (any Error)?) { codes.callback((error as NSError?)?.code ?? -1) }
         Qonversion.shared().products { list, error in collect(list.isEmpty ? error : nil) }
         _ = await answer("/products/\(user?.id ?? "")", 404, ["error": ["code": "not_found", "message": "no"]])
-        await wait { codes.values.isEmpty }
+        await eventually { !codes.values.isEmpty }
         Qonversion.shared().offerings { offerings, error in collect(offerings == nil ? error : nil) }
-        await wait { codes.values.count < 2 }
+        await eventually { codes.values.count >= 2 }
         #expect(codes.values == [22, 36])
         let none = Qonversion()
         defer { none.close() }
@@ -201,7 +187,7 @@ struct SnippetTests {
         (configuration.files, configuration.callbacks) = (MemoryFiles(), .background)
         none.open(configuration)
         none.restore { _, error in collect(error) }
-        await wait { codes.values.count < 3 }
+        await eventually { codes.values.count >= 3 }
         #expect(codes.values.last == 29)
     }
 
@@ -213,7 +199,7 @@ struct SnippetTests {
         let sent = await answer("/restore", 200, ["transactions": []])
         #expect(sent?.json["transactions"] == ["signed:com.app.plus:1"])
         _ = await answer("/entitlements", 200, plus)
-        await wait { lists.values.isEmpty }
+        await eventually { !lists.values.isEmpty }
         #expect(lists.values[0]["plus"]?.isActive == true)
     }
 
@@ -222,7 +208,7 @@ struct SnippetTests {
         let lists = Collector<Qonversion.UserProperties?>()
         Qonversion.shared().userProperties { list, _ in lists.callback(list) }
         _ = await answer("/properties", 200, [["key": "_q_email", "value": "a@x"], ["key": "own", "value": "1"]])
-        await wait { lists.values.isEmpty }
+        await eventually { !lists.values.isEmpty }
         #expect(lists.values[0]?.definedProperty(for: .email)?.value == "a@x")
         #expect(lists.values[0]?.customProperties.map(\.key) == ["own"])
         #expect(lists.values[0]?.flatPropertiesMap == ["_q_email": "a@x", "own": "1"])
@@ -257,13 +243,13 @@ struct SnippetTests {
         Qonversion.initWithConfig(configuration)
         Qonversion.shared().checkEntitlements { _, _ in }
         _ = await answer("/entitlements", 200, plus)
-        await wait { listener.updates.values.isEmpty }
+        await eventually { !listener.updates.values.isEmpty }
         #expect(listener.updates.values == [true] && listener.purchases.values == [])
-        await wait { !shop.isWatched }
+        await eventually { shop.isWatched }
         shop.report(ScriptedShop.transaction("5", "com.app.plus"))
         _ = await answer("/purchases", 201, [:])
         _ = await answer("/entitlements", 200, plus)
-        await wait { listener.purchases.values.isEmpty }
+        await eventually { !listener.purchases.values.isEmpty }
         #expect(listener.purchases.values == [true])
         #expect(lifetimes.values == [nil])
         #expect(
@@ -292,7 +278,7 @@ struct SnippetTests {
         sdk.collectAppleSearchAdsAttribution()
         sdk.collectAdvertisingId()
         #expect(!sdk.isFallbackFileAccessible())
-        await wait { codes.values.count < 11 }
+        await eventually { codes.values.count >= 11 }
         #expect(codes.values == [19, 19, 19, 19, 19, 19, 19, 19, 29, 29, 0] && transport.requests.isEmpty)
     }
 

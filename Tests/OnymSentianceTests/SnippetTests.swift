@@ -31,7 +31,7 @@ struct SnippetTests {
 
     @discardableResult
     private func answer(_ status: Int, _ json: JSON) async -> HTTPRequest? {
-        while transport.open.isEmpty { await Task.yield() }
+        await eventually { !transport.open.isEmpty }
         return transport.answer(.json(status, json))
     }
 
@@ -53,12 +53,12 @@ struct SnippetTests {
         #expect(sentiance.initState == .inProgress)
         let request = await answer(201, session("u"))
         #expect(request?.json["authentication_code"] == "authCode you received")
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values[0].0?.userInfo.userId == "u")
         #expect(sentiance.userExists && sentiance.isUserLinked && sentiance.userId == "u")
         #expect(sentiance.sdkStatus.isRemoteEnabled && sentiance.sdkStatus.canDetect)
         Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
-        while ends.values.count < 2 { await Task.yield() }
+        await eventually { ends.values.count >= 2 }
         #expect(ends.values[1].1 == .userAlreadyExists && transport.requests.count == 1)
         #expect(sentiance.initialize(options: SENTOptions()).failureReason == .reinitializationNotAllowed)
     }
@@ -73,9 +73,9 @@ struct SnippetTests {
     func reason(row: Int) async {
         let ends = Ends()
         Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
-        while transport.open.isEmpty { await Task.yield() }
+        await eventually { !transport.open.isEmpty }
         transport.answer(SnippetTests.failures[row].0)
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values.map(\.1) == [SnippetTests.failures[row].1])
     }
 
@@ -85,24 +85,24 @@ struct SnippetTests {
         sentiance.setDidReceiveSdkStatusUpdateHandler { statuses.callback($0.isRemoteEnabled) }
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         let resets = Collector<SENTSDKInitState?>()
         sentiance.reset { result, _ in resets.callback(result?.initState) }
         let errors = Collector<SENTResetFailureReason?>()
         sentiance.reset { _, error in errors.callback(error?.failureReason) }
         #expect(await answer(200, [:])?.path == "/sdk/reset")
-        while resets.values.isEmpty || errors.values.isEmpty { await Task.yield() }
+        await eventually { !(resets.values.isEmpty || errors.values.isEmpty) }
         #expect(resets.values == [.initialized] && errors.values == [.resetting] && !sentiance.userExists)
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("v", isActive: false))
-        while statuses.values.isEmpty { await Task.yield() }
+        await eventually { !statuses.values.isEmpty }
         // The handler has survived the reset, and says that another device is the active one.
         #expect(statuses.values == [false] && sentiance.userId == "v")
         #expect(sentiance.sdkStatus.detectionStatus == .enabledButBlocked)
         #expect(sentiance.sdkStatus.deactivation == Deactivation(reason: "blocked", byDeviceClass: "phone"))
         let tokens = Collector<SENTUserAccessTokenFailureReason?>()
         sentiance.requestUserAccessToken { _, error in tokens.callback(error?.failureReason) }
-        while tokens.values.isEmpty { await Task.yield() }
+        await eventually { !tokens.values.isEmpty }
         #expect(tokens.values == [.userDisabledRemotely])
         sentiance.setDidReceiveSdkStatusUpdateHandler(nil)
     }
@@ -116,17 +116,17 @@ struct SnippetTests {
                 results.callback(
                     result.map { "\($0.detectionStatus)" } ?? "\(error.map { "\($0.failureReason)" } ?? "")")
             }
-            while results.values.count == count { await Task.yield() }
+            await eventually { results.values.count != count }
         }
         await enable()
         #expect(results.values == ["noUser"] && sentiance.detectionStatus == .disabled)
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         #expect(sentiance.detectionStatus == .enabledAndDetecting)
         let offs = Collector<SENTDetectionStatus?>()
         sentiance.disableDetections { result, _ in offs.callback(result?.detectionStatus) }
-        while offs.values.isEmpty { await Task.yield() }
+        await eventually { !offs.values.isEmpty }
         #expect(offs.values == [.disabled] && sentiance.sdkStatus.detectionStatus == .disabled)
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         await enable(until: now.addingTimeInterval(60))
@@ -139,10 +139,10 @@ struct SnippetTests {
         sentiance.disableDetections()
         sentiance.reset()
         await answer(200, [:])
-        while sentiance.initState == .resetting { await Task.yield() }
+        await eventually { sentiance.initState != .resetting }
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("v", isActive: false))
-        while sentiance.userId != "v" { await Task.yield() }
+        await eventually { sentiance.userId == "v" }
         // The next user has no wish yet, and is blocked.
         #expect(sentiance.detectionStatus == .enabledButBlocked)
         await enable()
@@ -162,7 +162,7 @@ struct SnippetTests {
         #expect(bytes.allSatisfy { $0 == 0 })
         let ends = Collector<Bool>()
         sentiance.submitDetections { result, error in ends.callback(result != nil && error == nil) }
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values == [true] && transport.requests.isEmpty)
     }
 
@@ -189,14 +189,14 @@ struct SnippetTests {
             }, ends.callback)
         let made = await answer(201, session(.null))
         #expect(made?.path == "/sdk/installs" && made?.json["app_id"] == "APPID" && made?.json["secret"] == "SECRET")
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         Seed000_ReceiveTheUniqueInstallID.snippet(
             {
                 installs.callback($0)
                 $1(true)
             }, ends.callback)
         await answer(200, ["person_id": "p", "third_party_linked": true, "is_active": true])
-        while ends.values.count < 2 { await Task.yield() }
+        await eventually { ends.values.count >= 2 }
         #expect(ends.values == [.linkFailed, nil] && sentiance.userId == "p" && sentiance.isUserLinked)
         #expect(installs.values == ["5a18fc4b0962209e0000000d", "5a18fc4b0962209e0000000d"])
     }
@@ -207,7 +207,7 @@ struct SnippetTests {
         begin(files)
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         let next = Sentiance()
         sentiance.close()
         let options = SENTOptions()
@@ -224,11 +224,11 @@ struct SnippetTests {
         next.setDidReceiveSdkStatusUpdateHandler { statuses.callback($0) }
         let asked = await answer(200, ["is_active": false, "reason": "superseded", "by_device_class": "phone"])
         #expect(asked?.path == "/sdk/config")
-        while statuses.values.isEmpty { await Task.yield() }
+        await eventually { !statuses.values.isEmpty }
         #expect(statuses.values[0].deactivation?.reason == "superseded")
         next.refreshStatus()
         await answer(200, ["is_active": true])
-        while statuses.values.count < 2 { await Task.yield() }
+        await eventually { statuses.values.count >= 2 }
         #expect(statuses.values[1].isRemoteEnabled)
         next.close()
     }
@@ -237,7 +237,7 @@ struct SnippetTests {
     func early() async {
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         // The work's part is there, the start is not.
         let early = Sentiance()
         let options = SENTOptions()
@@ -256,23 +256,23 @@ struct SnippetTests {
     func sameApp() async {
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         let ends = Ends()
         func create() {
             let options = SENTUserCreationOptions(appId: "APPID", secret: "SECRET", linker: nil)
             sentiance.createUser(options: options) { ends.callback(($0, $1?.failureReason)) }
         }
         create()
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values[0].1 == .userAlreadyExists)
         let resets = Collector<Int>()
         sentiance.reset { _, _ in resets.callback(0) }
         await answer(200, [:])
-        while resets.values.isEmpty { await Task.yield() }
+        await eventually { !resets.values.isEmpty }
         create()
         #expect(await answer(201, session(.null))?.path == "/sdk/installs")
         await answer(200, ["person_id": "p"])
-        while ends.values.count < 2 { await Task.yield() }
+        await eventually { ends.values.count >= 2 }
         #expect(ends.values[1].0?.userInfo.userId == "p")
     }
 
@@ -283,7 +283,7 @@ struct SnippetTests {
         let ends = Collector<SENTInitIssue?>()
         Seed000_ReceiveTheUniqueInstallID.snippet({ $1(true) }, ends.callback)
         await answer(status, [:])
-        while ends.values.isEmpty { await Task.yield() }
+        await eventually { !ends.values.isEmpty }
         #expect(ends.values == [issue])
     }
 
@@ -291,15 +291,15 @@ struct SnippetTests {
     func token() async {
         Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
         await answer(201, session("u"))
-        while !sentiance.userExists { await Task.yield() }
+        await eventually { sentiance.userExists }
         let tokens = Collector<SENTToken?>()
         sentiance.requestUserAccessToken { token, _ in tokens.callback(token) }
-        while tokens.values.isEmpty { await Task.yield() }
+        await eventually { !tokens.values.isEmpty }
         #expect(tokens.values[0].map { "\($0)".contains("\"t\"") } == false)
         #expect(tokens.values[0]?.tokenId == "t" && tokens.values[0]?.isExpired == false)
         let links = Collector<SENTUserLinkingFailureReason?>()
         sentiance.linkUser(authCode: "c") { _, error in links.callback(error?.failureReason) }
-        while links.values.isEmpty { await Task.yield() }
+        await eventually { !links.values.isEmpty }
         #expect(links.values == [.userAlreadyLinked])
     }
 }

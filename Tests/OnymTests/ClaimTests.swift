@@ -176,7 +176,7 @@ struct ClaimTests {
     }
 
     private func open() async {
-        while bench.transport.open.isEmpty { await Task.yield() }
+        await eventually { !bench.transport.open.isEmpty }
     }
 
     @Test("files go with their event, are tried twice, and come as they are")
@@ -208,9 +208,9 @@ struct ClaimTests {
         #expect(upload?.url.absoluteString == "https://onym.test/v1/ingest/attachment/a%2F1")
         let batch = try #require(bench.transport.requests.first { $0.path == "/v1/ingest" })
         #expect(batch.json["events"]?.elements?[0]["client_event_id"] == reserved?.json["client_event_id"])
-        while !bench.notices.contains(.dropped(1, .storage)) {
-            await Task.yield()
+        await eventually {
             bench.settle()
+            return bench.notices.contains(.dropped(1, .storage))
         }
     }
 
@@ -292,16 +292,17 @@ struct AttributionTests {
         let before = bench.transport.requests.count
         client.captureAttribution(ends.callback)
         for answer in answers {
-            while bench.transport.open.isEmpty, ends.values.isEmpty {
-                await Task.yield()
+            await eventually {
+                if !bench.transport.open.isEmpty || !ends.values.isEmpty { return true }
                 // The token comes from a task, which no clock hurries.
                 bench.advance(bench.transport.requests.count > before ? 1 : 0)
+                return false
             }
             bench.answer(answer)
         }
-        while ends.values.isEmpty {
-            await Task.yield()
+        await eventually {
             bench.settle()
+            return !ends.values.isEmpty
         }
         #expect(ends.values.count == 1)
         return ends.values[0]
@@ -366,7 +367,7 @@ struct AttributionTests {
         let (client, asker) = (try #require(bench.onym.claim), try #require(bench.onym.claimUser))
         client.captureAttribution(ends.callback)
         bench.onym.clearUser()
-        while bench.transport.open.isEmpty { await Task.yield() }
+        await eventually { !bench.transport.open.isEmpty }
         bench.answer(.fault(.offline))
         bench.onym.clearUser()
         bench.advance(2)

@@ -124,9 +124,9 @@ struct DeviceTests {
 
     /// Lets tasks of linkers come to their end.
     private func until(_ condition: () -> Bool) async {
-        while !condition() {
-            await Task.yield()
+        await eventually {
             bench.settle()
+            return condition()
         }
     }
 

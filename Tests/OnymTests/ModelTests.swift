@@ -19,9 +19,9 @@ struct ModelTests {
             model.willChange = { changes += 1 }
         #endif
         onym.identity.login(IdentityRequest([.customerID: "1"]), callback: { _ in })
-        while transport.open.isEmpty { await Task.yield() }
+        await eventually { !transport.open.isEmpty }
         transport.answer(.json(200, ["mpid": "8", "is_logged_in": true]))
-        while model.user?.id != 8 { await Task.yield() }
+        await eventually { model.user?.id == 8 }
         #expect(model.isLoggedIn && changes > 0)
         onym.access.logout()
         await onym.shutdown()

@@ -185,9 +185,9 @@ struct DiskFilesTests {
             onym.identity.identify(callback: ends.callback)
         }
         #expect(gone != nil, "a call that has not ended holds it")
-        while transport.open.isEmpty { await Task.yield() }
+        await eventually { !transport.open.isEmpty }
         transport.answer(.json(200, ["mpid": "1"]))
-        while gone != nil { await Task.yield() }
+        await eventually { gone == nil }
         #expect(try ends.values.count == 1 && ends.values[0].get().user.id == 1)
         // What lets it go may be at it still.
         var opened = try? OnymClient(configuration)
@@ -272,7 +272,7 @@ struct DelegateTests {
         bench.answer(.json(200, ["mpid": "7"]))
         model.flush(bench.onym)
         bench.answer(.json(202, [:]))
-        while model.heard.count < 4 { await Task.yield() }
+        await eventually { model.heard.count >= 4 }
         #expect(model.heard == ["dropped 1", "nobody to 7", "identified", "flush true"])
         end()
         bench.onym.optOut()
@@ -289,7 +289,7 @@ struct DelegateTests {
             do throws(OnymError) { try await onym.start() } catch { return error }
             return nil
         }
-        while bench.transport.open.isEmpty { await Task.yield() }
+        await eventually { !bench.transport.open.isEmpty }
         task.cancel()
         #expect(await task.value == .cancelled)
         #expect(bench.transport.open.count == 1)
@@ -388,7 +388,7 @@ struct ThreadsTests {
                 }
             }
         }
-        while ends.values.count < 400 { await Task.yield() }
+        await eventually { ends.values.count >= 400 }
         try await onym.flush()
         #expect(ends.values.count == 400)
         #expect(onym.idsync?.mailbox.count == 0 && onym.claim?.mailbox.count == 0)

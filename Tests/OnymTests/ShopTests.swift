@@ -15,9 +15,9 @@ struct ShopTests {
 
     /// Lets everything run until a condition holds.
     private func until(_ condition: () -> Bool) async {
-        while !condition() {
+        await eventually {
             bench.settle()
-            await Task.yield()
+            return condition()
         }
     }
 
