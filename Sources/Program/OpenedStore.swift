@@ -38,7 +38,7 @@ struct OpenedStore {
             (master, embedded) = (key.bytes, (store, key.mark))
             if let lost = store.lastLost {
                 try OpenedStore.attempt { () throws(StoreFault) in try store.noteRestored(lost: lost) }
-                store.acceptLoss()
+                try OpenedStore.attempt { () throws(StoreFault) in try store.acceptLoss() }
             }
             move = try OpenedStore.attempt { () throws(StoreFault) in try store.move() }
             if move != nil, !servesMoved { store.becomeReadOnly() }

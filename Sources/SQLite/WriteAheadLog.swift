@@ -78,6 +78,64 @@ package final class WriteAheadLog {
         return LogPlace(salts: header.salts, frame: frame, checksum: WriteAheadLog.long(bytes, 16))
     }
 
+    /// Whether a frame is damaged and a whole transaction stands behind it. SQLite reads such a log only up to the damage.
+    ///
+    /// A power cut damages the last transaction alone, because SQLite begins the next one after a sync. Frames of earlier
+    /// transactions may stand behind the end of the log, but only a frame that was written behind a commit has a checksum that
+    /// goes on from that commit's.
+    package var lacksTransactions: Bool {
+        guard let header, let begins = bytes(at: 0, count: WriteAheadLog.headerBytes),
+            header.pageBytes.nonzeroBitCount == 1, header.pageBytes >= 512
+        else { return false }
+        let isBigEndian = WriteAheadLog.integer(begins, 0) & 1 == 1
+        var before = WriteAheadLog.checksum(begins[..<24], isBigEndian, after: 0)
+        // SQLite takes a log with a damaged header for an empty one, as a power cut leaves it while the log begins again.
+        guard before == WriteAheadLog.long(begins, 24) else { return false }
+        func isWhole(_ frame: [UInt8], after before: UInt64) -> Bool {
+            WriteAheadLog.long(frame, 8) == header.salts
+                && WriteAheadLog.checksum(ofFrame: frame, isBigEndian, after: before) == WriteAheadLog.long(frame, 16)
+        }
+        let length = WriteAheadLog.frameHeaderBytes + header.pageBytes
+        var damaged: (place: Int, before: UInt64)?
+        /// The page and the length of the database of a whole commit behind the damage.
+        var commit: UInt64?
+        for place in stride(from: WriteAheadLog.headerBytes, to: Int.max, by: length) {
+            guard let frame = bytes(at: place, count: length) else { return false }
+            let isIntact = isWhole(frame, after: before)
+            // SQLite may write the last frame of a commit twice, to fill a sector.
+            if isIntact, let damaged, let commit, WriteAheadLog.long(frame, 0) != commit {
+                // A writer beside this reader may have written the frame meanwhile.
+                guard self.header == header, let again = bytes(at: damaged.place, count: length) else { return false }
+                return !isWhole(again, after: damaged.before)
+            }
+            if !isIntact, damaged == nil { damaged = (place, before) }
+            before = WriteAheadLog.long(frame, 16)
+            let isCommit = isIntact && damaged != nil && WriteAheadLog.integer(frame, 4) != 0
+            commit = isCommit ? WriteAheadLog.long(frame, 0) : nil
+        }
+        return false
+    }
+
+    /// The checksum of a frame's place, length of the database, and page.
+    private static func checksum(ofFrame frame: [UInt8], _ isBigEndian: Bool, after before: UInt64) -> UInt64 {
+        checksum(frame[frameHeaderBytes...], isBigEndian, after: checksum(frame[..<8], isBigEndian, after: before))
+    }
+
+    /// SQLite's checksum: two sums over pairs of integers. The first is in the upper half.
+    private static func checksum(_ bytes: ArraySlice<UInt8>, _ isBigEndian: Bool, after before: UInt64) -> UInt64 {
+        var first = UInt32(truncatingIfNeeded: before >> 32)
+        var second = UInt32(truncatingIfNeeded: before)
+        unsafe bytes.withUnsafeBytes { bytes in
+            for place in stride(from: 0, to: bytes.count, by: 8) {
+                let left = unsafe bytes.loadUnaligned(fromByteOffset: place, as: UInt32.self)
+                let right = unsafe bytes.loadUnaligned(fromByteOffset: place + 4, as: UInt32.self)
+                first &+= (isBigEndian ? left.bigEndian : left.littleEndian) &+ second
+                second &+= (isBigEndian ? right.bigEndian : right.littleEndian) &+ first
+            }
+        }
+        return UInt64(first) << 32 | UInt64(second)
+    }
+
     /// Reads the frames behind a place up to a frame that ends a commit; nil if the log does not have them.
     package func commit(
         after first: Int, through last: Int, _ header: Header, sequence: Int64, at moment: Int64

@@ -8,6 +8,7 @@ import SQLite
 package final class Doctor {
     let file: StoreFile
     private let head: HeadFile.Head?
+    private let hasDamagedLog: Bool
     let connection: Connection
     let progress: (String) -> Void
     private var findings: [Finding] = []
@@ -26,6 +27,7 @@ package final class Doctor {
         self.progress = progress
         // A head that is read before the journal is never ahead of it.
         head = HeadFile.read(file)
+        hasDamagedLog = file.hasDamagedLog
         let hasLog = file.hasLog
         connection = try file.openChecked()
         // The doctor changes nothing, also if no server runs.
@@ -75,7 +77,7 @@ package final class Doctor {
         }
         let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
         let name = SQLiteStore.name(KeyedHash(key: hashKey))
-        if let fault = StoreFault(lostSince: last, head, name: name, path: file.path) {
+        if let fault = StoreFault(lostSince: last, head, isDamaged: hasDamagedLog, name: name, path: file.path) {
             found("lost_calls", fault.description)
         }
     }

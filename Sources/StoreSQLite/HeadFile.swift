@@ -102,13 +102,26 @@ extension HeadFile.Head {
 
 extension StoreFault {
     /// The fault of a store that lacks its last calls; nil for a whole store.
-    init?(lostSince sequence: Int64, _ head: HeadFile.Head?, name: Hash128, path: String) {
-        guard let head, head.name == name, head.sequence > sequence else { return nil }
+    ///
+    /// - Parameters:
+    ///   - sequence: the last call of the store.
+    ///   - head: the head beside the store; nil if it has none.
+    ///   - isDamaged: whether the log has transactions behind a damaged frame.
+    init?(lostSince sequence: Int64, _ head: HeadFile.Head?, isDamaged: Bool, name: Hash128, path: String) {
+        let lost: String
+        if let head, head.name == name, head.sequence > sequence {
+            lost =
+                "the calls \(sequence + 1) to \(head.sequence): its log was cut or damaged, or an older file was put back"
+        } else if isDamaged {
+            lost = "the calls after \(sequence): its log is damaged, and whole calls stand behind the damage"
+        } else {
+            return nil
+        }
         self.init(
             .corrupt,
             """
-            \(path) lacks the calls \(sequence + 1) to \(head.sequence): its log was cut or damaged, or an older file was put \
-            back. Restore a copy with "onym restore", or go on without these calls with "onym serve --accept-loss".
+            \(path) lacks \(lost). Restore a copy with "onym restore", or go on without these calls with \
+            "onym serve --accept-loss".
             """)
     }
 }

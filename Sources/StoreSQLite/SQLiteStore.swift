@@ -84,6 +84,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let lock = try StoreLock(for: file)
         if !acceptsLoss { try SQLiteStore.findLoss(file) }
         let before = HeadFile.read(file)
+        let isDamaged = acceptsLoss && file.hasDamagedLog
         try self.init(file, .use, lock: lock, newHashKey: nil, progress: progress)
         do throws(StoreFault) {
             head = try HeadFile(of: file, name: name)
@@ -92,21 +93,29 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
         if let before, before.name == name, before.sequence > last.sequence.rawValue {
             lastLost = JournalSequence(rawValue: before.sequence)
+        } else if isDamaged {
+            // Nobody knows how many there were.
+            lastLost = last.sequence
         } else {
             head?.begin(last.sequence, at: lastMoment)
         }
     }
 
     /// Goes on without the lost calls. Until then, the next open finds them lost again.
-    package func acceptLoss() {
+    package func acceptLoss() throws(StoreFault) {
+        // The lost transactions must not stand behind the new ones.
+        if let session {
+            try file.attempt { () throws(SQLiteFault) in _ = try session.connection.checkpoint(.truncate) }
+        }
         head?.begin(last.sequence, at: lastMoment)
         lastLost = nil
     }
 
     /// Refuses a store that lacks its last calls, and leaves its log as it is.
     private static func findLoss(_ file: StoreFile) throws(StoreFault) {
-        guard file.exists, let head = HeadFile.read(file) else { return }
-        let hasLog = file.hasLog
+        guard file.exists else { return }
+        let (head, isDamaged, hasLog) = (HeadFile.read(file), file.hasDamagedLog, file.hasLog)
+        guard head != nil || isDamaged else { return }
         let connection = try file.openChecked()
         if hasLog { connection.keepLogAtClose() }
         let (sequence, name) = try file.attempt { () throws(SQLiteFault) in
@@ -115,7 +124,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 SQLiteStore.name(KeyedHash(key: try hashKey(connection)))
             )
         }
-        if let fault = StoreFault(lostSince: sequence, head, name: name, path: file.path) { throw fault }
+        if let fault = StoreFault(lostSince: sequence, head, isDamaged: isDamaged, name: name, path: file.path) {
+            throw fault
+        }
     }
 
     /// Makes a new store with its first facts. When this returns, the store is complete; when it fails, no store exists.

@@ -135,6 +135,9 @@ package struct StoreFile: Sendable {
         (try? disk.status(of: path + "-wal")).map { $0.byteCount > 0 } ?? false
     }
 
+    /// Whether the log has transactions behind a damaged frame, which SQLite would not read.
+    var hasDamagedLog: Bool { WriteAheadLog(ofDatabase: path, on: disk)?.lacksTransactions ?? false }
+
     /// Rewrites the log with its own bytes, and waits until they are on the disk.
     ///
     /// After a failed sync the system shows bytes of the log as written that the disk does not have, and no later sync writes them.

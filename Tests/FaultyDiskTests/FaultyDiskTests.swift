@@ -214,7 +214,7 @@ struct FaultyDiskTests {
                 #expect(findings.contains { $0.hasPrefix("lost_calls") })
                 try history.open(acceptsLoss: true)
                 #expect(history.store?.lastLost != nil)
-                history.store?.acceptLoss()
+                try history.store?.acceptLoss()
                 history.close()
                 try history.open()
                 #expect(try history.findings().isEmpty)

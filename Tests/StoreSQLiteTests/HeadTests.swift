@@ -94,12 +94,49 @@ struct HeadTests {
             #expect(try last(folder) == nil, "a loss is found again until it is accepted")
             let store = try SQLiteStore(StoreFile(folder: folder.path), acceptsLoss: true)
             #expect(store.lastLost?.rawValue == calls)
-            store.acceptLoss()
+            try store.acceptLoss()
             let rest = store.counts.lastSequence.rawValue
             store.close()
             #expect(rest < calls)
             #expect(try last(folder) == rest, "an accepted loss is accepted for ever")
             #expect(try findings(folder).isEmpty)
+        }
+    }
+
+    @Test("without a head, calls behind a damaged frame are found lost, and a damaged last call is a power cut's")
+    func lostWithoutHead() throws {
+        let (_, late, calls) = try images()
+        let log = try #require(late.files["onym.db-wal"])
+        let frame = 24 + 8192
+        let frames = (log.count - 32) / frame
+        // A commit has the length of the database in its last frame.
+        let commits = (1...frames).filter {
+            !log[(32 + ($0 - 1) * frame + 4)..<(32 + ($0 - 1) * frame + 8)].allSatisfy { $0 == 0 }
+        }
+        let (last, beforeLast) = (try #require(commits.last), commits[commits.count - 2])
+        #expect(last == frames && commits.count > 8)
+        for number in 1...frames where number < 4 || number > beforeLast - 2 {
+            for place in [2, 4, 10, 18, 24, 8000] {
+                // The last but one commit is known by its last frame, which follows from the checksum of the frame before.
+                if number == beforeLast || number == beforeLast - 1 && place == 18 { continue }
+                var garbled = log
+                garbled[32 + (number - 1) * frame + place] ^= 0x10
+                let folder = try late.place(["onym.db-wal": garbled], without: "onym.head")
+                if number > beforeLast {
+                    #expect(try findings(folder) == [], "frame \(number) of \(commits), byte \(place)")
+                    #expect(try self.last(folder) == calls - 1)
+                    continue
+                }
+                #expect(try findings(folder) == ["lost_calls"], "frame \(number), byte \(place)")
+                #expect(try self.last(folder) == nil)
+                let store = try SQLiteStore(StoreFile(folder: folder.path), acceptsLoss: true)
+                #expect(store.lastLost == store.counts.lastSequence && store.counts.lastSequence.rawValue < calls - 1)
+                try store.acceptLoss()
+                let rest = store.counts.lastSequence.rawValue
+                store.close()
+                #expect(try self.last(folder) == rest, "an accepted loss is accepted for ever")
+                #expect(try findings(folder).isEmpty)
+            }
         }
     }
 
