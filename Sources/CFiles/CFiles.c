@@ -290,6 +290,9 @@ static const unsigned char docs_decisions_0052_steps_are_counted_md[] = {
 static const unsigned char docs_decisions_0053_a_world_in_one_seed_md[] = {
 #embed "../../docs/decisions/0053-a-world-in-one-seed.md"
 };
+static const unsigned char docs_decisions_0059_several_master_keys_md[] = {
+#embed "../../docs/decisions/0059-several-master-keys.md"
+};
 static const unsigned char docs_decisions_README_md[] = {
 #embed "../../docs/decisions/README.md"
 };
@@ -399,6 +402,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0051-one-pipeline-for-routes.md", docs_decisions_0051_one_pipeline_for_routes_md),
     FILE_OF("docs", "decisions/0052-steps-are-counted.md", docs_decisions_0052_steps_are_counted_md),
     FILE_OF("docs", "decisions/0053-a-world-in-one-seed.md", docs_decisions_0053_a_world_in_one_seed_md),
+    FILE_OF("docs", "decisions/0059-several-master-keys.md", docs_decisions_0059_several_master_keys_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),
     FILE_OF("docs", "style.css", docs_style_css),

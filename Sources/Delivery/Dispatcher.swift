@@ -19,14 +19,16 @@ package final class Dispatcher: Sendable {
         /// The client that makes the calls. It refuses forbidden addresses.
         package let client: OutboundClient
         package let clock: @Sendable () -> Instant
-        package let signature: @Sendable (_ webhook: Int64, _ content: [UInt8]) -> [UInt8]
+        package typealias Signature = @Sendable (_ webhook: Webhook, ProjectID, _ content: [UInt8]) -> [UInt8]?
+        /// Signs the content for a webhook of a project; nil if the server does not have the webhook's master key.
+        package let signature: Signature
         /// The form of a change for webhooks; it refers to people, and contains no value of theirs.
         package let payload: @Sendable (RecordedCall, ChangeEvent, any Snapshot) -> [UInt8]
 
         package init(
             store: any Store, engine: Engine, lane: Int, client: OutboundClient,
             clock: @escaping @Sendable () -> Instant,
-            signature: @escaping @Sendable (_ webhook: Int64, _ content: [UInt8]) -> [UInt8],
+            signature: @escaping Signature,
             payload: @escaping @Sendable (RecordedCall, ChangeEvent, any Snapshot) -> [UInt8]
         ) {
             self.store = store
@@ -147,7 +149,10 @@ package final class Dispatcher: Sendable {
         }
         let id = "msg_\(item.change.call.rawValue)_\(item.change.index)"
         let timestamp = String(parts.clock().milliseconds / 1000)
-        let signature = parts.signature(round.webhook.id, Array("\(id).\(timestamp).".utf8) + item.payload)
+        let content = Array("\(id).\(timestamp).".utf8) + item.payload
+        guard let signature = parts.signature(round.webhook, round.project, content) else {
+            return fail("The server does not have the master key of the webhook's secret.", chain, round, progress)
+        }
         let call = OutboundCall(
             .post(item.payload, contentType: "application/json"), url,
             fields: [

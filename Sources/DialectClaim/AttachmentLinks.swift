@@ -1,7 +1,7 @@
 import ByteText
-package import Crypto
+import Crypto
 package import Domain
-import Gateway
+package import Gateway
 import HTTPServer
 
 /// The server's settings for attachments, and the addresses that the server gives to clients.
@@ -11,12 +11,14 @@ package struct AttachmentLinks: Sendable {
     package var publicURL: String?
     /// The scheme of addresses that use the host of the call.
     package var scheme = "http"
-    private let signing: HMAC
+    private let signing: PerMasterKey<HMAC>
 
     /// The time within which a download must begin.
     private static let downloadMilliseconds: Int64 = 60_000
 
-    package init(signing: HMAC) { self.signing = signing }
+    package init(_ keys: MasterKeys) {
+        signing = PerMasterKey(keys, for: "attachment links") { HMAC(key: $0) }
+    }
 
     // MARK: - Addresses
 
@@ -46,11 +48,11 @@ package struct AttachmentLinks: Sendable {
     /// `<id>.<seconds since 1970>.<HMAC-SHA256 of "id:seconds">`.
     private func token(_ id: AttachmentID, _ seconds: Int64) -> String {
         let id = ClaimID.text(.attachment, id.rawValue)
-        return "\(id).\(seconds).\(Hexadecimal.encode(signature(id, seconds).bytes))"
+        return "\(id).\(seconds).\(Hexadecimal.encode(AttachmentLinks.signature(id, seconds, signing.newest).bytes))"
     }
 
-    private func signature(_ id: String, _ seconds: Int64) -> Digest {
-        signing.authenticate(Array("\(id):\(seconds)".utf8))
+    private static func signature(_ id: String, _ seconds: Int64, _ key: HMAC) -> Digest {
+        key.authenticate(Array("\(id):\(seconds)".utf8))
     }
 
     /// The attachment that a token gives access to; nil for an invalid or expired token.
@@ -58,7 +60,8 @@ package struct AttachmentLinks: Sendable {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let seconds = Int64(parts[1]), let id = ClaimID.number(.attachment, parts[0]),
             let given = Hexadecimal.decode(parts[2].utf8.span).flatMap({ Digest($0) }),
-            given == signature(parts[0], seconds), now.milliseconds / 1000 <= seconds
+            now.milliseconds / 1000 <= seconds,
+            signing.all.contains(where: { given == AttachmentLinks.signature(parts[0], seconds, $0) })
         else { return nil }
         return AttachmentID(rawValue: id)
     }

@@ -1,7 +1,7 @@
 import ByteText
 import Crypto
 package import Domain
-import Gateway
+package import Gateway
 import HTTPMessage
 import HTTPServer
 package import JSON
@@ -16,6 +16,8 @@ package final class AnswerSigner: Sendable {
     /// The key of a month.
     private struct MonthKey: Sendable {
         let id: String
+        /// The master key of the project's root.
+        let master: MasterKeyMark
         let key: Ed25519Key
         let startsAt: Int64
         let endsAt: Int64
@@ -28,11 +30,12 @@ package final class AnswerSigner: Sendable {
     /// The list of the keys of some projects in a month, in the form of RFC 7517.
     private struct KeyList: Sendable {
         let month: Int64
-        let projects: [ProjectID]
+        let roots: [ProjectID: MasterKeyMark]
         let keys: [[UInt8]]
     }
 
-    private let master: HMAC
+    private let masters: MasterKeys
+    private let hashes: PerMasterKey<HMAC>
     private let months = Monitor<[Int64: [ProjectID: MonthKey]]>([:])
     private let list = Monitor<KeyList?>(nil)
 
@@ -43,20 +46,35 @@ package final class AnswerSigner: Sendable {
     /// The time for which an app may use an answer after the last end of access in it: a renewal is told late.
     private static let graceSeconds: Int64 = 3 * 86_400
 
-    /// - Parameter master: a key that nothing else uses.
-    package init(master: [UInt8]) { self.master = HMAC(key: master) }
+    package init(_ keys: MasterKeys) {
+        masters = keys
+        hashes = PerMasterKey(keys, for: "access answers") { HMAC(key: $0) }
+    }
 
     // MARK: - Keys
 
-    private func root(of project: ProjectID) -> Ed25519Key {
+    private static func root(of project: ProjectID, _ master: HMAC) -> Ed25519Key {
         Ed25519Key(seed: master.authenticate(Array("access root\0\(project.rawValue)".utf8)).bytes)
     }
 
-    /// The public root key of a project, in the form in which an app has it.
-    package func rootText(of project: ProjectID) -> String { Base64.encodeForAddresses(root(of: project).publicKey) }
+    /// The public root key of a project, in the form in which an app has it; nil if the server does not have its master key.
+    package func rootText(of project: ProjectID) -> String? {
+        hashes.of(masters.root(of: project)).map {
+            Base64.encodeForAddresses(AnswerSigner.root(of: project, $0).publicKey)
+        }
+    }
 
-    private func key(of project: ProjectID, _ month: Int64) -> MonthKey {
-        if let key = months.withLock({ $0[month]?[project] }) { return key }
+    /// The public root key that the project has after the root is made anew.
+    package func nextRootText(of project: ProjectID) -> String {
+        let master = hashes.of(masters.newest(of: project)) ?? hashes.newest
+        return Base64.encodeForAddresses(AnswerSigner.root(of: project, master).publicKey)
+    }
+
+    /// The key of a month; nil if the server does not have the master key of the project's root.
+    private func key(of project: ProjectID, _ month: Int64) -> MonthKey? {
+        let mark = masters.root(of: project)
+        if let key = months.withLock({ $0[month]?[project] }), key.master == mark { return key }
+        guard let master = hashes.of(mark) else { return nil }
         let seed = master.authenticate(Array("access key\0\(project.rawValue)\0\(month)".utf8)).bytes
         let key = Ed25519Key(seed: seed)
         let id = "ent-\(project.rawValue)-\(month)"
@@ -65,9 +83,9 @@ package final class AnswerSigner: Sendable {
         let startsAt = start - AnswerSigner.daySeconds
         let endsAt = start + 2 * AnswerSigner.monthSeconds + AnswerSigner.daySeconds
         let signed = [id, Base64.encodeForAddresses(key.publicKey), String(startsAt), String(endsAt)]
-        let rootSignature = root(of: project).sign(Array(signed.joined(separator: "\n").utf8))
+        let rootSignature = AnswerSigner.root(of: project, master).sign(Array(signed.joined(separator: "\n").utf8))
         let made = MonthKey(
-            id: id, key: key, startsAt: startsAt, endsAt: endsAt, rootSignature: rootSignature,
+            id: id, master: mark, key: key, startsAt: startsAt, endsAt: endsAt, rootSignature: rootSignature,
             proof: ";x=\(Base64.encodeForAddresses(key.publicKey));nbf=\(startsAt);end=\(endsAt);"
                 + "root_sig=\(Base64.encodeForAddresses(rootSignature))")
         months.withLock { months in
@@ -86,10 +104,14 @@ package final class AnswerSigner: Sendable {
     package func writeKeys(_ directory: Directory, at now: Instant, to json: inout JSONWriter) {
         let all = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
         let (projects, month) = (Array(all.prefix(AnswerSigner.projectsAtMost)), AnswerSigner.month(now))
-        let known = list.withLock { $0 }.flatMap { $0.month == month && $0.projects == projects ? $0 : nil }
+        let roots = Dictionary(uniqueKeysWithValues: projects.map { ($0, masters.root(of: $0)) })
+        let known = list.withLock { $0 }.flatMap { $0.month == month && $0.roots == roots ? $0 : nil }
         let keys =
-            known?.keys ?? projects.flatMap { project in (-1...1).map { entry(of: key(of: project, month + $0)) } }
-        if known == nil { list.withLock { $0 = KeyList(month: month, projects: projects, keys: keys) } }
+            known?.keys
+            ?? projects.flatMap { project in
+                (-1...1).compactMap { key(of: project, month + $0).map(entry) }
+            }
+        if known == nil { list.withLock { $0 = KeyList(month: month, roots: roots, keys: keys) } }
         for key in keys { json.raw(key) }
     }
 
@@ -126,9 +148,8 @@ package final class AnswerSigner: Sendable {
     ) -> (@Sendable (Response) -> Response)? {
         guard request.hasField("onym-nonce"), let nonce = request.field("onym-nonce"),
             Base64.decodeForAddresses(Array(nonce.utf8).span)?.count == AnswerSigner.nonceBytes,
-            let caller = caller(request)
+            let caller = caller(request), let key = key(of: caller.project, AnswerSigner.month(now))
         else { return nil }
-        let key = key(of: caller.project, AnswerSigner.month(now))
         let target = request.rawPath + (request.rawQuery.map { "?\($0)" } ?? "")
         let start = """
             onym-entitlements-v1

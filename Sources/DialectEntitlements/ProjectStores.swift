@@ -37,7 +37,7 @@ package final class ProjectStores: Sendable {
 
     private let server: Server
     private let tests: TestReceipts
-    private let seal: Seal
+    private let seals: PerMasterKey<Seal>
     /// The last words of the stores.
     package let activity = StoreActivity()
     /// Tells of notices that wait for a question.
@@ -47,11 +47,11 @@ package final class ProjectStores: Sendable {
     /// - Parameters:
     ///   - server: the settings of the server.
     ///   - tests: the receipts of `onym receipt`.
-    ///   - seal: the seal of the projects' secrets.
-    package init(_ server: Server, tests: TestReceipts, seal: Seal) {
+    ///   - keys: the master keys, under which the projects' secrets are sealed.
+    package init(_ server: Server, tests: TestReceipts, _ keys: MasterKeys) {
         self.server = server
         self.tests = tests
-        self.seal = seal
+        seals = PerMasterKey(keys, for: "store options") { Seal(key: $0) }
     }
 
     /// The stores of a project. They are made once for each version of the project's options.
@@ -76,7 +76,7 @@ package final class ProjectStores: Sendable {
             case .plain(let text): text
             case .sealed(let bytes):
                 // A value under another master key counts as missing, and the faults of the stores name it.
-                seal.open(bytes, for: ProjectStores.context(name, project)).map { String(decoding: $0, as: UTF8.self) }
+                open(bytes, name, project).map { String(decoding: $0, as: UTF8.self) }
             }
         }
         return StoreValidators(server, tests, isProjects: { options.values[$0] != nil }, value)
@@ -94,7 +94,37 @@ package final class ProjectStores: Sendable {
 
     /// The sealed form of a secret.
     package func sealed(_ text: String, as name: String, in project: ProjectID) -> [UInt8] {
-        seal.seal(Array(text.utf8), for: ProjectStores.context(name, project))
+        seals.newest.seal(Array(text.utf8), for: ProjectStores.context(name, project))
+    }
+
+    /// The secret of a sealed form; nil if no master key of this server opens it.
+    private func open(_ sealed: [UInt8], _ name: String, _ project: ProjectID) -> [UInt8]? {
+        let context = ProjectStores.context(name, project)
+        return seals.all.lazy.compactMap { $0.open(sealed, for: context) }.first
+    }
+
+    /// The sealed forms under a master key of a project's secrets, by the names of the options. A secret that no key opens stays as it
+    /// is.
+    package func resealed(
+        _ options: StoreOptions, of project: ProjectID, under key: MasterKeyMark
+    ) -> [String: RotateMasterKey.Resealed] {
+        guard let seal = seals.of(key) else { return [:] }
+        var resealed: [String: RotateMasterKey.Resealed] = [:]
+        for case (let name, .sealed(let old)) in options.values {
+            guard let plain = open(old, name, project) else { continue }
+            let new = seal.seal(plain, for: ProjectStores.context(name, project))
+            if new != old { resealed[name] = RotateMasterKey.Resealed(old: old, new: new) }
+        }
+        return resealed
+    }
+
+    /// The number of a project's secrets that are sealed under a master key.
+    package func sealedCount(_ options: StoreOptions, of project: ProjectID, under key: MasterKeyMark) -> Int {
+        guard let seal = seals.of(key) else { return 0 }
+        return options.values.count { name, value in
+            guard case .sealed(let bytes) = value else { return false }
+            return seal.open(bytes, for: ProjectStores.context(name, project)) != nil
+        }
     }
 
     private static func context(_ name: String, _ project: ProjectID) -> String {

@@ -106,8 +106,9 @@ struct IDSyncAuthentication: Sendable {
     private func key(
         _ text: borrowing Span<UInt8>, _ directory: Directory, _ tools: LoopTools
     ) -> (AccessKey, IDSyncSecrets.Secret)? {
-        guard let key = tools.key(text, in: directory), key.kind == .idsync else { return nil }
-        return (key, secrets.secret(of: key, text))
+        guard let key = tools.key(text, in: directory), key.kind == .idsync, let secret = secrets.secret(of: key, text)
+        else { return nil }
+        return (key, secret)
     }
 }
 

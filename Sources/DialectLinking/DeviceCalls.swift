@@ -34,7 +34,9 @@ enum DeviceCalls {
             return app
         case "/sdk/users":
             let code = try code(try LinkingBody(request, loop, ["authentication_code"]))
-            guard let app = directory.apps[code.app(tools.tokens)], app.dialect == .linking, app.revokedAt == nil else {
+            guard let app = directory.apps[code.app(tools.tokens, directory)], app.dialect == .linking,
+                app.revokedAt == nil
+            else {
                 throw LinkingError(.invalidCode)
             }
             return app
@@ -127,7 +129,7 @@ enum DeviceCalls {
                     "install_key must be a UUID that the client made, unless a DPoP proof comes with the call.")
             }
             let command = RedeemCode(
-                digest: code.digest, seal: code.seal, app: code.app(tools.tokens),
+                digest: code.digest, seal: code.seal, app: code.app(tools.tokens, loop.directory),
                 installKey: loop.hash.hash(tag: InstallKey.tag, name),
                 device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now

@@ -1,7 +1,7 @@
 import ByteText
 import Crypto
 package import Domain
-import Gateway
+package import Gateway
 package import JSON
 import Threads
 
@@ -19,37 +19,56 @@ package final class LinkingTokens: Sendable {
         let key: Ed25519Key
     }
 
-    private let master: HMAC
+    /// The keys that follow from one master key.
+    private final class Master: Sendable {
+        private let hash: HMAC
+        /// The keys by turn; the table has only a few entries.
+        private let keys = Monitor<[Int64: SigningKey]>([:])
+
+        init(_ key: [UInt8]) { hash = HMAC(key: key) }
+
+        func key(_ turn: Int64) -> SigningKey {
+            keys.withLock { keys in
+                if let key = keys[turn] { return key }
+                let seed = hash.authenticate(Array("linking signing key\0\(turn)".utf8)).bytes
+                let key = Ed25519Key(seed: seed)
+                let made = SigningKey(id: JSONWebKey(.ed25519(key.publicKey)).thumbprint, key: key)
+                keys = keys.filter { abs($0.key - turn) <= 2 }
+                keys[turn] = made
+                return made
+            }
+        }
+
+        /// The mask that hides a code's app, and proves that this server made the code.
+        func codeMask(_ random: [UInt8]) -> UInt64 {
+            hash.authenticate(Array("linking code mask\0".utf8), random).words.0
+        }
+
+        /// The proof that this server made a refresh token.
+        func seal(_ body: [UInt8]) -> Digest {
+            hash.authenticate(Array("linking refresh token\0".utf8), body)
+        }
+    }
+
+    private let masters: PerMasterKey<Master>
     private let rotationMilliseconds: Int64
-    /// The keys by turn; the table has only a few entries.
-    private let keys = Monitor<[Int64: SigningKey]>([:])
 
     package static let rotationDays = 30
     package static let issuer = "onym"
 
-    package init(master: [UInt8], rotationDays: Int = LinkingTokens.rotationDays) {
-        self.master = HMAC(key: master)
+    package init(_ keys: MasterKeys, rotationDays: Int = LinkingTokens.rotationDays) {
+        masters = PerMasterKey(keys, for: "linking") { Master($0) }
         rotationMilliseconds = Int64(rotationDays) * 86_400_000
     }
 
     // MARK: - Keys
 
-    private func key(_ turn: Int64) -> SigningKey {
-        keys.withLock { keys in
-            if let key = keys[turn] { return key }
-            let seed = master.authenticate(Array("linking signing key\0\(turn)".utf8)).bytes
-            let key = Ed25519Key(seed: seed)
-            let made = SigningKey(id: JSONWebKey(.ed25519(key.publicKey)).thumbprint, key: key)
-            keys = keys.filter { abs($0.key - turn) <= 2 }
-            keys[turn] = made
-            return made
-        }
-    }
-
     private func turn(_ now: Instant) -> Int64 { now.milliseconds / rotationMilliseconds }
 
-    /// The valid keys at a moment: the last key, the signing key, and the next key.
-    private func keys(at now: Instant) -> [SigningKey] { (-1...1).map { key(turn(now) + $0) } }
+    /// The valid keys at a moment: the last key, the signing key, and the next key, of each master key.
+    private func keys(at now: Instant) -> [SigningKey] {
+        masters.all.flatMap { master in (-1...1).map { master.key(turn(now) + $0) } }
+    }
 
     /// The document of `/.well-known/jwks.json`.
     ///
@@ -92,7 +111,7 @@ package final class LinkingTokens: Sendable {
     }
 
     package func accessToken(_ session: Session, user: PersonID?, at now: Instant) -> String {
-        let key = key(turn(now))
+        let key = masters.newest.key(turn(now))
         var header = JSONWriter()
         header.object { json in
             json.key("alg")
@@ -205,12 +224,13 @@ package final class LinkingTokens: Sendable {
         ]
         let body = numbers.flatMap { number in (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
         }
-        return Base64.encodeForAddresses(body + seal(body).bytes)
+        return Base64.encodeForAddresses(body + masters.newest.seal(body).bytes)
     }
 
     package func refresh(_ token: String) -> Refresh? {
         guard token.utf8.count <= 128, let bytes = Base64.decodeForAddresses(token.utf8.span), bytes.count == 64,
-            let digest = Digest(bytes[32...]), seal(Array(bytes[..<32])) == digest
+            let digest = Digest(bytes[32...]),
+            masters.all.contains(where: { $0.seal(Array(bytes[..<32])) == digest })
         else { return nil }
         let numbers = (0..<4).map { place in bytes[place * 8..<place * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         }
@@ -219,12 +239,9 @@ package final class LinkingTokens: Sendable {
             family: Int64(bitPattern: numbers[2]), generation: numbers[3])
     }
 
-    /// The mask that hides a code's app, and proves that this server made the code.
-    func codeMask(_ random: [UInt8]) -> UInt64 {
-        master.authenticate(Array("linking code mask\0".utf8), random).words.0
-    }
+    /// The mask of a new code.
+    func codeMask(_ random: [UInt8]) -> UInt64 { masters.newest.codeMask(random) }
 
-    private func seal(_ body: [UInt8]) -> Digest {
-        master.authenticate(Array("linking refresh token\0".utf8), body)
-    }
+    /// The masks that a code may have. The first mask is the mask of a new code.
+    func codeMasks(_ random: [UInt8]) -> [UInt64] { masters.all.map { $0.codeMask(random) } }
 }

@@ -222,11 +222,12 @@ struct AuthenticationCode {
     /// Makes a code of any text. An invalid text gets a digest that no real code has.
     init(unchecked text: String) { bytes = AuthenticationCode(text)?.bytes ?? Array(text.utf8) }
 
-    /// The app of the code.
-    func app(_ tokens: LinkingTokens) -> AppID {
+    /// The app of the code. A code of an older master key names an app under that key only.
+    func app(_ tokens: LinkingTokens, _ directory: Directory) -> AppID {
         let number = bytes[AuthenticationCode.randomBytes...].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         let random = Array(bytes[..<AuthenticationCode.randomBytes])
-        return AppID(rawValue: Int64(bitPattern: number ^ tokens.codeMask(random)))
+        let apps = tokens.codeMasks(random).map { AppID(rawValue: Int64(bitPattern: number ^ $0)) }
+        return apps.first { directory.apps[$0] != nil } ?? apps[0]
     }
 
     /// The digest, which is the only part of the code that the store keeps.

@@ -90,7 +90,7 @@ enum AppCalls {
                         let isNew = done.hash == secret?.hash
                         return Native.json(.created) { json in
                             write(app, id: id, madeAt: done.at, hidesPublicID: !isNew, &json)
-                            if isNew, let secret = secret?.secret {
+                            if isNew, let secret = secret?.secret(done.at, caller.project) {
                                 json.key("app_secret")
                                 json.string(secret)
                             }

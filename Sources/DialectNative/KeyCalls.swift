@@ -68,6 +68,7 @@ enum KeyCalls {
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let wanted = try wanted(request, caller, tools)
+                    if wanted.kind == .idsync { try mint.checkReadiness(request.id) }
                     let made = mint.key(wanted.kind)
                     let key = AccessKey(
                         id: KeyID(rawValue: 0), project: wanted.kind == .operator ? .none : caller.project,
@@ -82,7 +83,7 @@ enum KeyCalls {
                             guard done.hash == made.hash else { return }
                             json.key("key")
                             json.string(made.text)
-                            if let secret = made.secret {
+                            if let secret = made.secret(done.at, key.project) {
                                 json.key("secret")
                                 json.string(secret)
                             }

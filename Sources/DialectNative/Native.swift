@@ -26,6 +26,8 @@ package enum Native {
         /// The keys that sign test receipts.
         package let receipts: TestReceipts
         package let mint: Mint
+        /// The master keys of the server.
+        package let masterKeys: MasterKeys
         /// The stores that confirm purchases.
         package let stores: StoreTools
         /// The last use of a key since the server started.
@@ -50,7 +52,8 @@ package enum Native {
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             backups: BackupTools,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
-            mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
+            mint: Mint, masterKeys: MasterKeys, keyUse: @escaping @Sendable (KeyID) -> Instant?,
+            counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
             firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool
         ) {
@@ -62,6 +65,7 @@ package enum Native {
             self.console = console
             self.warnings = warnings
             self.mint = mint
+            self.masterKeys = masterKeys
             self.keyUse = keyUse
             self.counts = counts
             self.unreadiness = unreadiness
@@ -92,7 +96,8 @@ package enum Native {
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
             routes: routes(sources) + StatusCalls.routes(sources) + CompactCalls.routes(sources)
-                + BackupCalls.routes(sources.backups, at: door) + EraseCalls.routes
+                + BackupCalls.routes(sources.backups, at: door) + MasterKeyCalls.routes(sources, at: door)
+                + EraseCalls.routes
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
                 + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + UndoCalls.routes + AuditCalls.routes

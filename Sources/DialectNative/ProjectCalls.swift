@@ -9,7 +9,8 @@ enum ProjectCalls {
     /// Whether the operator of the server may leave out the project in a call with this path.
     static func concernAllProjects(_ path: String) -> Bool {
         path.hasPrefix("/onym/v1/projects")
-            || ["/onym/v1/stats", "/onym/v1/compact", "/onym/v1/backups", "/onym/v1/server"].contains(path)
+            || ["/onym/v1/stats", "/onym/v1/compact", "/onym/v1/backups", "/onym/v1/server", "/onym/v1/master-keys"]
+                .contains(path)
             || !path.hasPrefix("/onym/")
     }
 
@@ -81,6 +82,7 @@ enum ProjectCalls {
                         return true
                     }
                     guard let name else { throw AdminText.wrong("name is required.", request.id) }
+                    try mint.checkReadiness(request.id)
                     let made = mint.project(name, caller.now)
                     return PreparedCall(Administer(.makeProject(made.setUp))) { done, _ in
                         guard let id = done.projects.first else { return nil }

@@ -56,14 +56,16 @@ enum SigningKeyCalls {
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
             action: .call(
                 body: BufferedBody(),
-                decode: { request, _, tools throws(Rejection) in
+                decode: { request, caller, tools throws(Rejection) in
                     let wanted = try wanted(request, tools)
+                    let project = caller.project
+                    if wanted.algorithm == .hs256 { try mint.checkReadiness(request.id) }
                     return PreparedCall(wanted) { key, _ in
                         Native.json(.created) { json in
                             write(key, &json)
                             guard key.algorithm == .hs256 else { return }
                             json.key("secret")
-                            json.string(mint.identitySecret(key.id))
+                            json.string(mint.identitySecret(key, project))
                         }
                     }
                 }))

@@ -54,8 +54,9 @@ enum StoreCalls {
                 operation: Operation(
                     id: "access_root", summary: "Shows the public key with which an app checks answers about access.",
                     description: """
-                        The key is the same for ever under one master key. An app has it as accessRoot of its \
-                        configuration, and then refuses answers that this server has not signed.
+                        The key stays the same until an operator makes it anew. An app has it as accessRoot of its \
+                        configuration, and then refuses answers that this server has not signed. next is the key that \
+                        comes if an operator makes it anew after the master key was changed.
                         """,
                     responses: [
                         .init(
@@ -63,15 +64,26 @@ enum StoreCalls {
                             schema: .object([
                                 .init("project", .string(), required: true),
                                 .init("root", .string("32 bytes of Ed25519 in Base64 for addresses."), required: true),
+                                .init("next", .string("Only if it differs from root.")),
                             ]))
                     ] + Native.problems([])),
-                action: .answer { _, caller, _ in
+                action: .answer { request, caller, _ in
                     guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
+                    guard let root = tools.accessRoot(project) else {
+                        return Native.problem(
+                            .serviceUnavailable, code: "master_key_missing",
+                            "The server does not have the master key of the project's access root.", request.id)
+                    }
+                    let next = tools.nextAccessRoot(project)
                     return Native.json(.ok) { json in
                         json.key("project")
                         json.string(String(project.rawValue))
                         json.key("root")
-                        json.string(tools.accessRoot(project))
+                        json.string(root)
+                        if next != root {
+                            json.key("next")
+                            json.string(next)
+                        }
                     }
                 }),
         ]

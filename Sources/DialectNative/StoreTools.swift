@@ -43,7 +43,13 @@ package struct StoreTools: Sendable {
     /// The options that the server's settings have.
     package let serverOptions: Set<String>
     /// The public key with which an app of a project checks answers about access.
-    package let accessRoot: @Sendable (ProjectID) -> String
+    package let accessRoot: @Sendable (ProjectID) -> String?
+    /// The public key that takes its place when an operator makes it anew.
+    package let nextAccessRoot: @Sendable (ProjectID) -> String
+    /// The sealed forms of a project's secrets under a master key.
+    package let resealed: @Sendable (StoreOptions, ProjectID, MasterKeyMark) -> [String: RotateMasterKey.Resealed]
+    /// The number of a project's secrets that are sealed under a master key.
+    package let sealedCount: @Sendable (StoreOptions, ProjectID, MasterKeyMark) -> Int
     package let states: @Sendable (ProjectID, Directory) -> [State]
     /// The number of due questions to stores that the last search found, and the moment since which the first is due.
     package let due: @Sendable () -> (count: Int, since: Instant?)
@@ -51,7 +57,10 @@ package struct StoreTools: Sendable {
     package init(
         ask: @escaping Ask, sealed: @escaping @Sendable (String, String, ProjectID) -> [UInt8],
         faults: @escaping @Sendable (StoreOptions, ProjectID) -> [String: String], serverOptions: Set<String>,
-        accessRoot: @escaping @Sendable (ProjectID) -> String,
+        accessRoot: @escaping @Sendable (ProjectID) -> String?,
+        nextAccessRoot: @escaping @Sendable (ProjectID) -> String,
+        resealed: @escaping @Sendable (StoreOptions, ProjectID, MasterKeyMark) -> [String: RotateMasterKey.Resealed],
+        sealedCount: @escaping @Sendable (StoreOptions, ProjectID, MasterKeyMark) -> Int,
         states: @escaping @Sendable (ProjectID, Directory) -> [State],
         due: @escaping @Sendable () -> (count: Int, since: Instant?)
     ) {
@@ -60,6 +69,9 @@ package struct StoreTools: Sendable {
         self.faults = faults
         self.serverOptions = serverOptions
         self.accessRoot = accessRoot
+        self.nextAccessRoot = nextAccessRoot
+        self.resealed = resealed
+        self.sealedCount = sealedCount
         self.states = states
         self.due = due
     }

@@ -66,7 +66,9 @@ enum WebhookCalls {
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
             action: .call(
                 body: BufferedBody(),
-                decode: { request, _, tools throws(Rejection) in
+                decode: { request, caller, tools throws(Rejection) in
+                    let project = caller.project
+                    try sources.mint.checkReadiness(request.id)
                     var (url, kinds, after): (String?, [ChangeEvent.Kind], Int64?) = (nil, [], nil)
                     var getsImports = false
                     try AdminText.read(request, tools) { key, value throws(JSONFault) in
@@ -102,7 +104,7 @@ enum WebhookCalls {
                                     id: made.id, url: url, kinds: wanted, getsImports: withImports, madeAt: made.at),
                                 &json)
                             json.key("secret")
-                            json.string(sources.mint.webhookSecret(made.id))
+                            json.string(sources.mint.webhookSecret(made.id, made.at, project))
                         }
                     }
                 }))

@@ -120,6 +120,7 @@ extension Administer {
             let app = key.app.map { AppID(rawValue: apps + $0.rawValue) }
             changes.append(.keyMade(key.placed(KeyID(rawValue: keys + key.id.rawValue), id, app, at: stamp.at)))
         }
+        if let key = setUp.masterKey { changes.append(MasterKeyHistory(beginning: key).put(for: id)) }
         return decision(done, changes)
     }
 

@@ -14,6 +14,8 @@ package final class Directory: Sendable {
     private let consoles: [ProjectID: ConsoleBook]
     /// The options of projects for the stores that confirm purchases.
     private let storeOptions: [ProjectID: StoreOptions]
+    /// The master keys of projects whose key was changed.
+    private let masterKeys: [ProjectID: MasterKeyHistory]
     /// The hash of the store's identities, with which a decision finds equal user ids of other dialects. Nil only in facts that
     /// belong to no store.
     package let hash: KeyedHash?
@@ -21,9 +23,11 @@ package final class Directory: Sendable {
     package init(
         projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
         strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:],
-        consoles: [ProjectID: ConsoleBook] = [:], storeOptions: [ProjectID: StoreOptions] = [:], hash: KeyedHash? = nil
+        consoles: [ProjectID: ConsoleBook] = [:], storeOptions: [ProjectID: StoreOptions] = [:],
+        masterKeys: [ProjectID: MasterKeyHistory] = [:], hash: KeyedHash? = nil
     ) {
         self.hash = hash
+        self.masterKeys = masterKeys
         self.storeOptions = storeOptions
         self.consoles = consoles
         self.signingKeys = signingKeys
@@ -43,6 +47,7 @@ package final class Directory: Sendable {
     package func applying(_ entry: JournalEntry) -> Directory {
         var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
         var (signingKeys, consoles, storeOptions) = (signingKeys, consoles, storeOptions)
+        var masterKeys = masterKeys
         for change in entry.changes {
             switch change {
             case .projectMade(let project): projects[project.id] = project
@@ -63,6 +68,11 @@ package final class Directory: Sendable {
                     let other = isOwn ? nil : projects.keys.first { key == ConsoleBook.key(of: $0) }
                     consoles[other ?? entry.project] = ConsoleBook(packed: body)
                 case .storeOptions: storeOptions[entry.project] = StoreOptions(packed: body)
+                case .masterKeys:
+                    // A call in one project makes another one with its first history.
+                    let isOwn = key == MasterKeyHistory.key(of: entry.project)
+                    let other = isOwn ? nil : projects.keys.first { key == MasterKeyHistory.key(of: $0) }
+                    masterKeys[other ?? entry.project] = MasterKeyHistory(packed: body)
                 default: continue
                 }
             case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .merged, .mergeUndone, .personErased:
@@ -71,8 +81,8 @@ package final class Directory: Sendable {
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions, hash: hash
-        )
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions,
+            masterKeys: masterKeys, hash: hash)
     }
 
     /// The links and sessions of a project's console.
@@ -81,6 +91,9 @@ package final class Directory: Sendable {
     /// The options of a project for the stores that confirm purchases.
     package func storeOptions(of project: ProjectID) -> StoreOptions { storeOptions[project] ?? StoreOptions() }
 
+    /// The master keys of a project over time.
+    package func masterKeys(of project: ProjectID) -> MasterKeyHistory { masterKeys[project] ?? MasterKeyHistory() }
+
     /// The key with a hash. The key may be revoked or expired.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
 
@@ -88,11 +101,12 @@ package final class Directory: Sendable {
     package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
 
     /// The kinds of documents that a directory contains, one document for each project.
-    package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook, .storeOptions]
+    package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook, .storeOptions, .masterKeys]
 
     /// The same directory with documents that a store has read; nil if this version cannot read a document.
     package func with(_ documents: [(kind: DocumentKind, project: ProjectID, body: [UInt8])]) -> Directory? {
         var (signingKeys, consoles, storeOptions) = (signingKeys, consoles, storeOptions)
+        var masterKeys = masterKeys
         for (kind, project, body) in documents {
             switch kind {
             case .signingKeys:
@@ -104,13 +118,16 @@ package final class Directory: Sendable {
             case .storeOptions:
                 guard let options = StoreOptions(packed: body) else { return nil }
                 storeOptions[project] = options
+            case .masterKeys:
+                guard let history = MasterKeyHistory(packed: body) else { return nil }
+                masterKeys[project] = history
             default: preconditionFailure("The directory has no documents of the kind \(kind).")
             }
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions, hash: hash
-        )
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions,
+            masterKeys: masterKeys, hash: hash)
     }
 
     /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.

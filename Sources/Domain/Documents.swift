@@ -150,6 +150,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case groupTraits = 94
     /// The keys with which a project's customer signs tokens.
     case signingKeys = 90
+    /// The master keys of a project over time.
+    case masterKeys = 125
     /// The progress of an import, by its id, and the ids of a project's imports.
     case importProgress = 96
     case importList = 97
@@ -206,8 +208,8 @@ extension DocumentKind {
             .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
             .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews, .storeOptions, .install,
             .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
-            .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .importProgress, .importList,
-            .callUndone, .split, .lastSplit, .rowRoutes:
+            .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .masterKeys, .importProgress,
+            .importList, .callUndone, .split, .lastSplit, .rowRoutes:
             false
         }
     }

@@ -29,7 +29,7 @@ package enum Registry {
         KeepStoreNotice.self, NoteStoreNotices.self, ReplanChecks.self, NoteMissedNews.self,
         UnfreezePurchase.self,
         UndoTransfer.self, MovePurchase.self,
-        CatalogEdit.self, SetStoreOptions.self,
+        CatalogEdit.self, SetStoreOptions.self, RotateMasterKey.self,
         // Installs.
         MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,
         RefreshTokens.self, CheckInstall.self, SubmitRows.self, ResetInstall.self, DeleteUser.self,

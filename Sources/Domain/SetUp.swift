@@ -5,8 +5,14 @@ package struct SetUp: Act, Equatable {
     package let keys: [AccessKey]
     /// Whether equal user ids of all dialects belong to one human in the project (spec/rules.md, decision 5).
     package let joinsSameUserIDs: Bool
+    /// The master key of the project's secrets; nil for the first key of the store.
+    package let masterKey: MasterKeyMark?
 
-    package init(project: Project, apps: [App], keys: [AccessKey], joinsSameUserIDs: Bool = false) {
+    package init(
+        project: Project, apps: [App], keys: [AccessKey], joinsSameUserIDs: Bool = false,
+        masterKey: MasterKeyMark? = nil
+    ) {
+        self.masterKey = masterKey
         self.project = project
         self.apps = apps
         self.keys = keys

@@ -16,10 +16,11 @@ package struct IdentityTokens: Sendable {
     /// The audience of a token that is not for one dialect only.
     static let audience = "onym"
 
-    /// Answers the secret of an HMAC key.
-    private let secret: @Sendable (Int64) -> [UInt8]
+    /// Answers the secret of an HMAC key of a project; nil if the server does not have its master key.
+    package typealias Secret = @Sendable (SigningKey, ProjectID) -> [UInt8]?
+    private let secret: Secret
 
-    package init(secret: @escaping @Sendable (Int64) -> [UInt8]) { self.secret = secret }
+    package init(secret: @escaping Secret) { self.secret = secret }
 
     /// The content of a token with a valid signature.
     struct Statement: Sendable {
@@ -71,13 +72,13 @@ package struct IdentityTokens: Sendable {
     ) throws(IdentityTokenFault) -> Statement {
         if let known = tools.statement(of: text, in: project) { return known }
         let keys = (tools.directory.signingKeys[project] ?? []).filter { $0.retiredAt == nil }
-        let statement = try read(text, keys, tools.json)
+        let statement = try read(text, keys, project, tools.json)
         tools.remember(statement, of: text, in: project)
         return statement
     }
 
     private func read(
-        _ text: String, _ keys: [SigningKey], _ parser: JSONParser
+        _ text: String, _ keys: [SigningKey], _ project: ProjectID, _ parser: JSONParser
     ) throws(IdentityTokenFault) -> Statement {
         guard let token = SignedToken(text) else { throw .malformed }
         var members: [String: String] = [:]
@@ -100,15 +101,15 @@ package struct IdentityTokens: Sendable {
         }
         // The key decides the algorithm; the token only repeats it.
         guard members["alg"] == key.algorithm.name else { throw .wrongAlgorithm }
-        guard isSigned(token, by: key) else { throw .wrongSignature }
+        guard isSigned(token, by: key, of: project) else { throw .wrongSignature }
         return try claims(token.payload, parser)
     }
 
-    private func isSigned(_ token: SignedToken, by key: SigningKey) -> Bool {
+    private func isSigned(_ token: SignedToken, by key: SigningKey, of project: ProjectID) -> Bool {
         switch key.algorithm {
         case .hs256:
-            guard let claimed = Digest(token.signature) else { return false }
-            return HMAC(key: secret(key.id)).authenticate(token.signed) == claimed
+            guard let claimed = Digest(token.signature), let secret = secret(key, project) else { return false }
+            return HMAC(key: secret).authenticate(token.signed) == claimed
         case .eddsa:
             return PublicKey.ed25519(key.publicKey).verifies(token.signature, of: token.signed)
         case .es256:

@@ -34,12 +34,14 @@ package final class TestReceipts: Sendable {
     package static let prefix = "onym_receipt_"
     package static let bytesAtMost = 4096
 
-    private let signing: HMAC
+    private let signing: PerMasterKey<HMAC>
 
-    /// - Parameter master: the server's master key.
-    package init(master: [UInt8]) {
-        signing = HMAC(key: HMAC(key: master).authenticate(Array("test receipts\0".utf8)).bytes)
+    package init(_ keys: MasterKeys) {
+        signing = PerMasterKey(keys) { key in HMAC(key: key.authenticate(Array("test receipts\0".utf8), []).bytes) }
     }
+
+    /// - Parameter master: the only master key of the server.
+    package convenience init(master: [UInt8]) { self.init(MasterKeys([master])) }
 
     package func receipt(_ payload: Payload) -> String {
         var json = JSONWriter()
@@ -74,7 +76,8 @@ package final class TestReceipts: Sendable {
             json.integer(payload.period.rawValue)
         }
         let body = Base64.encodeForAddresses(json.bytes)
-        return TestReceipts.prefix + body + "." + Base64.encodeForAddresses(signature(body).bytes)
+        return TestReceipts.prefix + body + "."
+            + Base64.encodeForAddresses(TestReceipts.signature(body, signing.newest).bytes)
     }
 
     /// Reads a receipt; nil for another text, and for a receipt of another server.
@@ -82,13 +85,14 @@ package final class TestReceipts: Sendable {
         guard text.hasPrefix(TestReceipts.prefix), text.utf8.count <= TestReceipts.bytesAtMost else { return nil }
         let parts = text.dropFirst(TestReceipts.prefix.count).split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let mac = Base64.decodeForAddresses(Array(parts[1].utf8).span),
-            let digest = Digest(mac), digest == signature(String(parts[0])),
+            let digest = Digest(mac),
+            signing.all.contains(where: { digest == TestReceipts.signature(String(parts[0]), $0) }),
             let bytes = Base64.decodeForAddresses(Array(parts[0].utf8).span)
         else { return nil }
         return try? parser.read(bytes) { root throws(JSONFault) in try Payload(root) }
     }
 
-    private func signature(_ body: String) -> Digest { signing.authenticate(Array(body.utf8)) }
+    private static func signature(_ body: String, _ key: HMAC) -> Digest { key.authenticate(Array(body.utf8)) }
 }
 
 extension TestReceipts.Payload {

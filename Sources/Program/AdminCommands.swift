@@ -91,14 +91,19 @@ enum KeysAccessRootCommand: ProgramCommand {
     static let name = "keys access-root"
     static let summary = "Prints the public key with which apps check answers about access."
     static let usage = """
-        onym keys access-root [--data DIR] [--project ID] [--json]
+        onym keys access-root [--renew] [--data DIR] [--project ID] [--json]
 
-        The key goes into the app, as accessRoot of the SDK's configuration. It is no secret.
+        The key goes into the app, as accessRoot of the SDK's configuration. It is no secret. --renew makes it anew from
+        the newest master key; apps with the old one then refuse answers about access.
         """
     static let valuedFlags = ["project"]
+    static let switches = ["json", "renew"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", "/onym/v1/access-root")
+        if context.arguments.has("renew") {
+            _ = try context.control("POST", "/onym/v1/access-root", body: Array("{}".utf8))
+        }
+        return try context.show("GET", "/onym/v1/access-root")
     }
 }
 

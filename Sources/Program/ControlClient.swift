@@ -64,12 +64,14 @@ struct ControlClient {
         /// The calls that need the stores that confirm purchases.
         private static let storePaths = ["/onym/v1/stores", "/onym/v1/purchases"]
 
-        func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
+        func call(
+            _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
+        ) throws(CommandFault) -> Answer {
             if let storesFault, Session.storePaths.contains(where: path.hasPrefix) { throw storesFault }
             guard let descriptor = try client.connect() else {
                 throw .unreadable("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
-            let answer = try client.exchange(client.request(method, path, body), descriptor)
+            let answer = try client.exchange(client.request(method, path, body, project), descriptor)
             // The store of this process refuses all writes.
             if let move, answer.status == 503 { throw .failed(move.refusal) }
             return answer
@@ -102,7 +104,7 @@ struct ControlClient {
     ) throws(CommandFault) -> Result {
         let opened = try openStore()
         defer { opened.close() }
-        let (store, master) = (opened.store, opened.master)
+        let store = opened.store
         let lanes = LoopPosts()
         let engine = Engine(
             store: store, lanes: 1, clock: SystemClock.now, monotonic: MonotonicClock.nanoseconds,
@@ -112,15 +114,13 @@ struct ControlClient {
         defer { readers.stop() }
         let backups = backups(opened)
         defer { backups?.stop() }
-        let (secrets, receipts) = (IDSyncSecrets(master: master), TestReceipts(master: master))
+        let (secrets, receipts) = (IDSyncSecrets(opened.keys), TestReceipts(opened.keys))
         // Most calls need no store, so a file that cannot be read stops only the others.
         var (storeSettings, storesFault) = (ProjectStores.Server(), CommandFault?.none)
         do throws(CommandFault) { storeSettings = try stores() } catch { storesFault = error }
         let inspection = Inspection(
             secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
-            stores: ProjectStores(
-                storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
-            signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")),
+            stores: ProjectStores(storeSettings, tests: receipts, opened.keys), signer: AnswerSigner(opened.keys),
             backups: backups?.tools ?? .none, isForTrying: isForTrying)
         let rehearsals = DryRuns(store: store, log: nil, clock: SystemClock.now)
         defer { rehearsals.stop() }
@@ -141,9 +141,9 @@ struct ControlClient {
 
     // MARK: - HTTP
 
-    private func request(_ method: String, _ path: String, _ body: [UInt8]?) -> [UInt8] {
+    private func request(_ method: String, _ path: String, _ body: [UInt8]?, _ other: String?) -> [UInt8] {
         var head = "\(method) \(path) HTTP/1.1\r\nHost: onym\r\nConnection: close\r\n"
-        if let project { head += "Onym-Project: \(project)\r\n" }
+        if let project = other ?? project { head += "Onym-Project: \(project)\r\n" }
         if let body { head += "Content-Type: application/json\r\nContent-Length: \(body.count)\r\n" }
         return Array((head + "\r\n").utf8) + (body ?? [])
     }
@@ -215,8 +215,10 @@ extension CommandContext {
 
 extension ControlClient.Session {
     /// Makes a call, and returns its answer; a problem is thrown.
-    func done(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
-        try call(method, path, body: body).done
+    func done(
+        _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
+    ) throws(CommandFault) -> ControlClient.Answer {
+        try call(method, path, body: body, in: project).done
     }
 }
 

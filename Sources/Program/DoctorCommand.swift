@@ -1,5 +1,6 @@
 import DialectClaim
 import Domain
+import Gateway
 import Invocation
 import JSON
 import StorePostgres
@@ -27,8 +28,8 @@ enum DoctorCommand: ProgramCommand {
             } else {
                 let doctor = try Doctor(context.dataFolder.store, progress: progress)
                 doctor.now = SystemClock.now()
-                let mark = try doctor.setting(MasterKey.markName)
-                findings = try doctor.examine() + foreignKey(mark, context)
+                let marks = try doctor.masterKeys(first: MasterKeyText.markName)
+                findings = try doctor.examine() + foreignKeys(marks, context)
                 if findings.allSatisfy(\.isWarning) { findings += try doctor.examine(with: RunExamination.findings) }
             }
         } catch {
@@ -127,10 +128,10 @@ enum DoctorCommand: ProgramCommand {
         return findings
     }
 
-    /// The finding of a master key beside the store that is not the store's; nothing if no key can be read.
-    private static func foreignKey(_ mark: [UInt8]?, _ context: CommandContext) -> [Finding] {
-        guard let mark, let key = try? context.dataFolder.masterKey(setting: context.settings["master_key"]),
-            key.mark != mark
+    /// The finding of master keys beside the store that lack one of the store's; nothing if no key can be read.
+    private static func foreignKeys(_ marks: Set<MasterKeyMark>, _ context: CommandContext) -> [Finding] {
+        guard let keys = try? context.dataFolder.masterKeys(setting: context.settings["master_key"]),
+            !marks.isSubset(of: Set(keys.marks))
         else { return [] }
         return [
             Finding(

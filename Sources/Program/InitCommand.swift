@@ -2,6 +2,7 @@ import Crypto
 import DialectIDSync
 import Domain
 import Engine
+import Gateway
 import Glibc
 import Invocation
 import StoreSQLite
@@ -53,13 +54,14 @@ enum InitCommand: ProgramCommand {
             throw .failed("\(folder.path) already has a store; nothing was changed.")
         }
         try folder.make()
-        let key = try folder.makeMasterKey(setting: masterKey)
-        let secrets = IDSyncSecrets(master: key.bytes)
+        let text = try folder.makeMasterKeys(setting: masterKey)
+        guard let newest = text.keys.last else { preconditionFailure("There is at least one key.") }
+        let secrets = IDSyncSecrets(master: newest)
         let plan = ProjectPlan(name: name, secrets: secrets, now: SystemClock.now())
         do throws(StoreFault) {
             try SQLiteStore.make(folder.store, hashKey: Hash128(random: SecureRandom.bytes(16))) {
                 store throws(StoreFault) in
-                _ = try store.agree(on: key.mark, as: MasterKey.markName)
+                _ = try store.agree(on: MasterKeyMark(of: newest).bytes, as: MasterKeyText.markName)
                 try plan.fill(store)
             }
         } catch {

@@ -1,5 +1,6 @@
 import ByteText
 import Domain
+import Gateway
 import Invocation
 import JSON
 import StorePostgres
@@ -28,12 +29,14 @@ enum MigrateCommand: ProgramCommand {
         }
         if context.arguments.has("cancel") { return try cancel(folder, context) }
         let database = try target(context)
-        let key = try folder.masterKey(setting: context.settings["master_key"])
+        let keys = try folder.masterKeys(setting: context.settings["master_key"])
         let start = SystemClock.now().milliseconds
         let tables: [Move.Table]
         do throws(StoreFault) {
             let old = try SQLiteTables(folder.store)
-            let new = try PostgresTables(database, keeping: [(MasterKey.markName, key.mark)])
+            // The first key of the store stays the first one, also if it was dropped since.
+            let mark = try old.setting(MasterKeyText.markName) ?? keys.marks[0].bytes
+            let new = try PostgresTables(database, keeping: [(MasterKeyText.markName, mark)])
             var shown = Shown()
             tables = try Move(from: old, into: new, named: database.shown, at: SystemClock.now()) {
                 shown.show($0, context.terminal)

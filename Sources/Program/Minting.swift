@@ -3,6 +3,7 @@ import Crypto
 import DialectIDSync
 import DialectNative
 import Domain
+import Gateway
 
 extension AccessKey.Kind {
     /// A new key, in the form of its dialect.
@@ -36,28 +37,40 @@ extension ProjectPlan {
 }
 
 extension IDSyncSecrets {
-    /// The secret that signs the calls to a webhook. The server derives the secret, and does not keep it.
-    func webhookKey(_ id: Int64) -> [UInt8] { derivedKey(for: "webhook", of: id) }
+    /// The secret that signs the calls to a webhook. The server derives the secret, and does not keep it; nil if it does not have
+    /// the master key.
+    func webhookKey(_ id: Int64, madeAt moment: Instant, in project: ProjectID) -> [UInt8]? {
+        keys.key(at: moment, in: project)?.derived(for: "webhook", of: id)
+    }
 
     /// The secret of an HMAC key, with which a customer signs tokens for known users: exactly these characters. The server
     /// derives this secret too.
-    func identitySecret(_ id: Int64) -> String {
-        "onym_sign_" + Hexadecimal.encode(derivedKey(for: "identity token", of: id))
+    func identitySecret(_ key: SigningKey, in project: ProjectID) -> String? {
+        keys.key(at: key.madeAt, in: project).map {
+            "onym_sign_" + Hexadecimal.encode($0.derived(for: "identity token", of: key.id))
+        }
+    }
+
+    /// The tokens of known users.
+    var identityTokens: IdentityTokens {
+        IdentityTokens(secret: { [self] key, project in identitySecret(key, in: project).map { Array($0.utf8) } })
     }
 }
 
 extension Mint {
     init(_ secrets: IDSyncSecrets) {
         self.init(
+            unreadiness: { secrets.keys.unreadiness },
             key: { kind in
                 let text = kind.newText
-                let secret = kind == .idsync ? secrets.secret(for: text) : nil
-                return Key(text: text, secret: secret, hash: ProjectPlan.hash(text))
+                return Key(text: text, hash: ProjectPlan.hash(text)) { moment, project in
+                    kind == .idsync ? secrets.secret(for: text, madeAt: moment, in: project) : nil
+                }
             },
             app: { dialect in
                 guard dialect == .linking else { return nil }
                 let app = ProjectPlan.newLinkingApp
-                return Key(text: app.id, secret: app.secret, hash: ProjectPlan.hash(app.secret))
+                return Key(text: app.id, hash: ProjectPlan.hash(app.secret)) { _, _ in app.secret }
             },
             project: { name, now in
                 let plan = ProjectPlan(name: name, secrets: secrets, now: now)
@@ -67,7 +80,9 @@ extension Mint {
                     return Array(credentials.json.utf8)
                 }
             },
-            webhookSecret: { id in "whsec_\(Base64.encode(secrets.webhookKey(id)))" },
-            identitySecret: { id in secrets.identitySecret(id) })
+            webhookSecret: { id, moment, project in
+                secrets.webhookKey(id, madeAt: moment, in: project).map { "whsec_\(Base64.encode($0))" }
+            },
+            identitySecret: { key, project in secrets.identitySecret(key, in: project) })
     }
 }

@@ -3,18 +3,19 @@ import Crypto
 import DialectIDSync
 import Domain
 import Engine
+import Gateway
 import Invocation
 import StorePostgres
 import StoreSQLite
 
-/// A store that this process has open, and its master key.
+/// A store that this process has open, and its master keys.
 struct OpenedStore {
     let store: any Store
-    let master: [UInt8]
+    let keys: MasterKeys
     let place: StorePlace
     /// The note about a move of the store; nil if the store is not moved.
     let move: StoreMove?
-    /// The store and the mark of its master key, if the store is a file.
+    /// The store and the mark of its newest master key, if the store is a file.
     let embedded: (store: SQLiteStore, masterKeyMark: [UInt8])?
     private let closing: () -> Void
 
@@ -31,11 +32,12 @@ struct OpenedStore {
     ) throws(CommandFault) {
         let store = try folder.openStore(acceptsLoss: acceptsLoss, terminal)
         do throws(CommandFault) {
-            let key = try folder.masterKey(setting: masterKey)
-            try OpenedStore.check(key, in: folder, "\(folder.store.path)") { () throws(StoreFault) in
-                try store.agree(on: key.mark, as: MasterKey.markName)
+            keys = try OpenedStore.keys(
+                try folder.masterKeys(setting: masterKey), setting: masterKey, in: folder, "\(folder.store.path)", store
+            ) { mark throws(StoreFault) in
+                try store.agree(on: mark, as: MasterKeyText.markName)
             }
-            (master, embedded) = (key.bytes, (store, key.mark))
+            embedded = (store, keys.newest.mark.bytes)
             if let lost = store.lastLost {
                 try OpenedStore.attempt { () throws(StoreFault) in try store.noteRestored(lost: lost) }
                 try OpenedStore.attempt { () throws(StoreFault) in try store.acceptLoss() }
@@ -51,14 +53,30 @@ struct OpenedStore {
         closing = { store.close() }
     }
 
-    /// Refuses a master key that does not belong to the store, because the store's secrets and tokens derive from the right
-    /// key. An older store without a mark keeps the mark of the first key that opens it.
-    private static func check(
-        _ key: MasterKey, in folder: DataFolder, _ place: String, _ agree: () throws(StoreFault) -> [UInt8]
-    ) throws(CommandFault) {
-        if try attempt(agree) == key.mark { return }
+    /// The master keys of a store. Refuses keys without a key that the store uses for new secrets, because the store's secrets and
+    /// tokens derive from the right keys. An older store without a mark keeps the mark of the first key that opens it.
+    private static func keys(
+        _ text: MasterKeyText, setting: String?, in folder: DataFolder, _ place: String, _ store: any Store,
+        _ agree: ([UInt8]) throws(StoreFault) -> [UInt8]
+    ) throws(CommandFault) -> MasterKeys {
+        guard let newest = text.marks.last else { preconditionFailure("There is at least one key.") }
+        let first = MasterKeyMark(try attempt { () throws(StoreFault) in try agree(newest.bytes) })
+        let directory = store.directory
+        let used =
+            directory.projects.isEmpty
+            ? [first] : Set(directory.projects.keys.map { directory.masterKeys(of: $0).newest ?? first })
+        let missing = used.filter { !text.marks.contains($0) }
+        if missing.isEmpty {
+            let keys = MasterKeys(text.keys, first: first) {
+                // A file that cannot be read leaves the server with the keys that it has.
+                (try? folder.masterKeys(setting: setting).keys) ?? []
+            }
+            keys.watch { store.directory }
+            return keys
+        }
+        let ids = missing.map(\.id).sorted().joined(separator: ", ")
         throw .unreadable(
-            "The store in \(place) was made with another master key. All its servers need the same key: "
+            "The store in \(place) was made with another master key (\(ids)). All its servers need the same keys: "
                 + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }
 
@@ -72,13 +90,13 @@ struct OpenedStore {
         }
         do throws(CommandFault) {
             let isNew = store.directory.projects.isEmpty
-            let key =
-                isNew ? try folder.makeMasterKey(setting: masterKey) : try folder.masterKey(setting: masterKey)
-            // The key derives secrets: a process with another key would make secrets that the other processes refuse.
-            try OpenedStore.check(key, in: folder, "the database") { () throws(StoreFault) in
-                try store.agree(on: key.mark, as: MasterKey.markName)
+            let text =
+                isNew ? try folder.makeMasterKeys(setting: masterKey) : try folder.masterKeys(setting: masterKey)
+            // The keys derive secrets: a process with other keys would make secrets that the other processes refuse.
+            keys = try OpenedStore.keys(text, setting: masterKey, in: folder, "the database", store) {
+                mark throws(StoreFault) in
+                try store.agree(on: mark, as: MasterKeyText.markName)
             }
-            master = key.bytes
         } catch {
             store.close()
             throw error
@@ -101,7 +119,7 @@ struct OpenedStore {
 
     /// Makes the first project of an empty store; nil if another process has just made it.
     func makeProject(_ name: String) throws(CommandFault) -> ProjectPlan.Credentials? {
-        let plan = ProjectPlan(name: name, secrets: IDSyncSecrets(master: master), now: SystemClock.now())
+        let plan = ProjectPlan(name: name, secrets: IDSyncSecrets(keys), now: SystemClock.now())
         do throws(StoreFault) {
             try plan.fill(store)
         } catch {

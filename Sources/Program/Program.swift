@@ -56,7 +56,8 @@ package enum Program {
                 AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysAccessRootCommand.self,
                 KeysListCommand.self,
                 KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
-                SigningKeysAddCommand.self, SigningKeysRetireCommand.self,
+                SigningKeysAddCommand.self, SigningKeysRetireCommand.self, MasterKeyListCommand.self,
+                MasterKeyRotateCommand.self, MasterKeyDropCommand.self,
             ]
         ),
         ("events", [ChangesCommand.self]),

@@ -80,7 +80,8 @@ package struct ProjectPlan {
         add(credentials.onymClientKey, .onymClient, "Onym in apps", onym)
         add(credentials.onymServerKey, .onymServer, "Onym in back ends", onym)
         setUp = SetUp(
-            project: project, apps: [idsync, claim, entitlements, linking, onym], keys: keys, joinsSameUserIDs: true)
+            project: project, apps: [idsync, claim, entitlements, linking, onym], keys: keys, joinsSameUserIDs: true,
+            masterKey: secrets.keys.newest.mark == secrets.keys.first ? nil : secrets.keys.newest.mark)
     }
 
     static func hash(_ text: String) -> KeyHash { SHA256.digest(of: Array(text.utf8)).keyHash }

@@ -3,6 +3,7 @@ import CivilTime
 import Copies
 import Domain
 import Engine
+import Gateway
 import Glibc
 import Invocation
 import JSON
@@ -16,7 +17,7 @@ enum RestoreCommand: ProgramCommand {
         onym restore DIR|FILE.tar|- TO [--until SEQ|TIME] [--master-key FILE] [--json]
 
         TO is a folder that is empty or does not exist. --until names the last call, or a time such as
-        2027-01-31T12:00:00Z. --master-key copies the master key; otherwise put it into TO as master.key.
+        2027-01-31T12:00:00Z. --master-key copies the file of the master keys; otherwise put it into TO as master.key.
         """
     static let operands = ["DIR", "TO"]
     static let valuedFlags = ["until", "master-key"]
@@ -28,7 +29,7 @@ enum RestoreCommand: ProgramCommand {
             throw .failed("\(to) is not empty. A restore never overwrites a store.")
         }
         let key = try context.arguments["master-key"].map { path throws(CommandFault) in
-            try DataFolder.masterKey(in: path)
+            try DataFolder.masterKeys(in: path)
         }
         var (source, unpacked): (String, String?) = (from, nil)
         defer { if let unpacked { Files.removeFolder(unpacked) } }
@@ -38,7 +39,7 @@ enum RestoreCommand: ProgramCommand {
             try unpack(from, to: folder)
             source = folder
         }
-        let restore = try Restore(from: source, to: to, until, masterKey: key)
+        let restore = try Restore(from: source, to: to, until, masterKeys: key)
         let restored = try restore.run(context.terminal)
         report(restored, to, hasKey: key != nil, context)
         return 0
@@ -96,20 +97,20 @@ struct Restore {
     private let until: CopyReader.Until
     /// The folder of the result.
     private let target: String
-    private let masterKey: MasterKey?
+    private let masterKeys: MasterKeyText?
 
     /// Checks all files of the copy.
     init(
-        from source: String, to target: String, _ until: CopyReader.Until, masterKey: MasterKey? = nil
+        from source: String, to target: String, _ until: CopyReader.Until, masterKeys: MasterKeyText? = nil
     ) throws(CommandFault) {
-        (self.until, self.target, self.masterKey) = (until, target, masterKey)
+        (self.until, self.target, self.masterKeys) = (until, target, masterKeys)
         do throws(CopyFault) {
             reader = try CopyReader(source)
             plan = try reader.plan(until)
         } catch {
             throw CommandFault(error)
         }
-        if let masterKey, Archive.shown(masterKey.mark) != reader.manifest.masterKey {
+        if let masterKeys, !masterKeys.marks.contains(where: { Archive.shown($0.bytes) == reader.manifest.masterKey }) {
             throw .failed("The store was made with another master key.")
         }
         let isWhole =
@@ -159,7 +160,7 @@ struct Restore {
         } catch {
             throw CommandFault(error)
         }
-        if let masterKey { try Files.writeNew(masterKey.text + "\n", to: folder.masterKeyPath) }
+        if let masterKeys { try Files.writeNew(masterKeys.text, to: folder.masterKeyPath) }
         return restored
     }
 

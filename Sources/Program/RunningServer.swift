@@ -108,19 +108,20 @@ package final class RunningServer: Sendable {
         let door =
             configuration.hasConsole
             ? ConsoleDoor(
-                storeKey: secrets.derivedKey(for: "console cookie"), isTLS: configuration.tls != nil,
+                storeKey: secrets.keys.first.bytes, isTLS: configuration.tls != nil,
                 publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
         let files = configuration.hasConsole ? ConsoleFiles() : nil
         var storeSettings = configuration.stores
         storeSettings.graceMilliseconds = configuration.purchaseChecks.graceMilliseconds
         let stores = ProjectStores(
-            storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
-        let signer = AnswerSigner(master: secrets.derivedKey(for: "access answers"))
+            storeSettings, tests: receipts, secrets.keys)
+        let signer = AnswerSigner(secrets.keys)
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
             consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
             signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
         self.inspection = inspection
+        secrets.keys.watch { store.directory }
         let directory = store.directory
         for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
             guard let warning = Finding(directory.strategy(of: project), of: project) else { continue }
@@ -156,7 +157,7 @@ package final class RunningServer: Sendable {
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers, outbound: outbound,
             contents: ContentFolder(path: configuration.attachments),
-            identityTokens: IdentityTokens(secret: { Array(secrets.identitySecret($0).utf8) }),
+            identityTokens: secrets.identityTokens,
             lanes: 0..<configuration.loops,
             limits: configuration.rates, readTimes: configuration.readTimes, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds)
@@ -207,8 +208,9 @@ package final class RunningServer: Sendable {
             Dispatcher.Parts(
                 store: store, engine: engine, lane: configuration.loops + 1, client: webhookClient,
                 clock: configuration.clock,
-                signature: { webhook, content in
-                    HMAC(key: secrets.webhookKey(webhook)).authenticate(content).bytes
+                signature: { webhook, project, content in
+                    secrets.webhookKey(webhook.id, madeAt: webhook.madeAt, in: project)
+                        .map { HMAC(key: $0).authenticate(content).bytes }
                 },
                 payload: ChangeCalls.payload))
         purchaseChecker = PurchaseChecker(
@@ -233,7 +235,7 @@ package final class RunningServer: Sendable {
         _ configuration: Configuration, _ idsync: WireDialect, _ inspection: Inspection, _ stores: ProjectStores,
         _ signer: AnswerSigner, _ secrets: IDSyncSecrets, _ files: ConsoleFiles?
     ) -> [WireDialect] {
-        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
+        var links = AttachmentLinks(secrets.keys)
         links.quotas = configuration.attachmentQuotas
         links.publicURL = configuration.publicURL
         links.scheme = configuration.tls == nil ? "http" : "https"
@@ -266,8 +268,7 @@ package final class RunningServer: Sendable {
             Entitlements.notificationSurface(stores: stores),
             Linking.surface(
                 Linking.Tools(
-                    tokens: LinkingTokens(
-                        master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
+                    tokens: LinkingTokens(secrets.keys, rotationDays: configuration.signingKeyDays),
                     proofs: ProofChecker(now: configuration.clock()),
                     moreKeys: { signer.writeKeys($0, at: $1, to: &$2) })),
         ]
@@ -377,6 +378,7 @@ final class Inspection: Sendable {
     private let checker = Monitor<PurchaseChecker?>(nil)
     private let clockWatch = Monitor<ClockWatch?>(nil)
     private let mint: Mint
+    private let masterKeys: MasterKeys
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
     private let stores: ProjectStores
@@ -409,6 +411,7 @@ final class Inspection: Sendable {
         self.startedAt = startedAt
         self.warnings = warnings
         mint = Mint(secrets)
+        masterKeys = secrets.keys
         self.receipts = receipts
     }
 
@@ -426,7 +429,7 @@ final class Inspection: Sendable {
                     isRunning: status.isRunning, isHeld: status.isHeld, pages: status.pages, doneAt: status.doneAt)
             },
             backups: backups, rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
-            mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
+            mint: mint, masterKeys: masterKeys, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
             stores: StoreTools(
                 ask: { [stores, asksStores] purchase, catalog, project, now, directory, next in
@@ -436,6 +439,9 @@ final class Inspection: Sendable {
                 sealed: { [stores] text, name, project in stores.sealed(text, as: name, in: project) },
                 faults: { [stores] options, project in stores.faults(options, of: project) },
                 serverOptions: stores.serverOptions, accessRoot: { [signer] in signer.rootText(of: $0) },
+                nextAccessRoot: { [signer] in signer.nextRootText(of: $0) },
+                resealed: { [stores] in stores.resealed($0, of: $1, under: $2) },
+                sealedCount: { [stores] in stores.sealedCount($0, of: $1, under: $2) },
                 states: { [stores] project, directory in
                     [("app_store", Purchase.Source.appStore), ("play", .playStore), ("stripe", .stripe)].map {
                         // The stores of new options forget the faults of the old ones, so they come first.
@@ -486,7 +492,8 @@ final class Inspection: Sendable {
     func unreadiness() -> String? {
         guard let parts = parts.withLock({ $0 }) else { return "The server is starting." }
         if let trouble = parts.store.trouble { return trouble.description }
-        return parts.engine.isHealthy ? nil : "The store cannot be written; the log has the reason."
+        guard parts.engine.isHealthy else { return "The store cannot be written; the log has the reason." }
+        return masterKeys.unreadiness
     }
 
     private func status() -> ServerStatus? {

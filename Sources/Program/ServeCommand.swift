@@ -58,15 +58,15 @@ enum ServeCommand: ProgramCommand {
         if let fault = opened.embedded?.store.headFault {
             logger.log(.warning, "The store does not notice lost calls.", [("reason", .text(fault))])
         }
-        let (store, master) = (opened.store, opened.master)
+        let store = opened.store
         configuration.storePlace = opened.place
         let backups = context.backups(of: opened, copiesLog: true, logger)
         configuration.backups = backups?.tools ?? .none
-        let secrets = IDSyncSecrets(master: master)
+        let secrets = IDSyncSecrets(opened.keys)
         let server: RunningServer
         do throws(SystemFault) {
             server = try RunningServer(
-                configuration, store: store, secrets: secrets, receipts: TestReceipts(master: master))
+                configuration, store: store, secrets: secrets, receipts: TestReceipts(opened.keys))
         } catch {
             backups?.stop()
             opened.close()

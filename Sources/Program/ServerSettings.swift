@@ -232,9 +232,9 @@ enum ServerSettings {
         } + [
             SettingDefinition(
                 "master_key",
-                "The key that secrets derive from: 64 hexadecimal digits. Otherwise master.key in the data folder.",
+                "The keys that secrets derive from, with commas, the newest last. Otherwise master.key in the data folder.",
                 isSecret: true, isInFile: false,
-                demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil })
+                demand: { MasterKeyText(text: $0) == nil ? MasterKeyText.demand : nil })
         ]
 
     private static let rates = RateLimits()

@@ -58,8 +58,8 @@ package final class SteppedServer {
         let (clock, monotonic) = (surroundings.clock, surroundings.monotonic)
         let warnings = ClientWarnings()
         let stores = ProjectStores(
-            configuration.stores, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
-        let signer = AnswerSigner(master: secrets.derivedKey(for: "access answers"))
+            configuration.stores, tests: receipts, secrets.keys)
+        let signer = AnswerSigner(secrets.keys)
         inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: clock(), stores: stores,
             signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
@@ -79,7 +79,7 @@ package final class SteppedServer {
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers,
             contents: ContentFolder(path: attachments),
-            identityTokens: IdentityTokens(secret: { Array(secrets.identitySecret($0).utf8) }), lanes: 0..<1,
+            identityTokens: secrets.identityTokens, lanes: 0..<1,
             limits: configuration.rates, hasThreads: false, clock: clock, monotonic: monotonic)
         self.gateway = gateway
         var server = Server.Configuration(

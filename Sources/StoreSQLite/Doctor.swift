@@ -91,6 +91,28 @@ package final class Doctor {
         }
     }
 
+    /// The marks of the master keys with which the store makes new secrets.
+    ///
+    /// - Parameter name: the setting with the mark of the first key.
+    package func masterKeys(first name: String) throws(StoreFault) -> Set<MasterKeyMark> {
+        let first = try setting(name).map { MasterKeyMark($0) }
+        return try file.attempt { () throws(SQLiteFault) in
+            var marks = Set<MasterKeyMark>()
+            let histories = try connection.prepare(
+                "SELECT body FROM documents WHERE kind = \(DocumentKind.masterKeys.rawValue)")
+            defer { histories.reset() }
+            var count: Int64 = 0
+            while try histories.step() {
+                guard let newest = histories.blob(0).flatMap({ MasterKeyHistory(packed: $0) })?.newest else { continue }
+                marks.insert(newest)
+                count += 1
+            }
+            let projects = try connection.integer("SELECT count(*) FROM projects") ?? 0
+            if projects == 0 || count < projects, let first { marks.insert(first) }
+            return marks
+        }
+    }
+
     /// Checks the journal: it has all numbers from 1, and its time never goes back.
     private func examineJournal() throws(SQLiteFault) {
         progress("journal")

@@ -16,6 +16,16 @@ package final class SQLiteTables: MovableSource {
         hashKey = try file.attempt { () throws(SQLiteFault) in try SQLiteStore.hashKey(connection) }
     }
 
+    /// The value of a setting; nil if the store has none.
+    package func setting(_ name: String) throws(StoreFault) -> [UInt8]? {
+        try file.attempt { () throws(SQLiteFault) in
+            let setting = try connection.prepare("SELECT value FROM settings WHERE name = ?")
+            setting.bind(1, text: name)
+            defer { setting.reset() }
+            return try setting.step() ? setting.blob(0) : nil
+        }
+    }
+
     package func count(of table: StoredTable) throws(StoreFault) -> Int {
         let condition = SQLiteTables.condition(table)
         return try file.attempt { () throws(SQLiteFault) in

@@ -100,7 +100,7 @@ struct StoreOptionTests {
     @Test("are all named if the master key does not open them")
     func sealed() {
         let stores = ProjectStores(
-            ProjectStores.Server(), tests: TestReceipts(master: []), seal: Seal(key: [UInt8](repeating: 1, count: 32)))
+            ProjectStores.Server(), tests: TestReceipts(master: []), MasterKeys([[UInt8](repeating: 1, count: 32)]))
         let secrets = StoreOption.all.filter(\.isSecret)
         #expect(secrets.count == 6)
         let changes = secrets.map { ($0.id, StoreOptions.Value?.some(.sealed([1, 2, 3]))) }

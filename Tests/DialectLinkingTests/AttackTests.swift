@@ -26,7 +26,7 @@ struct AttackTests {
         let own = Base64.encodeForAddresses(
             Array(#"{"alg":"EdDSA","typ":"at+jwt","kid":"\#(JSONWebKey(.ed25519(key.publicKey)).thumbprint)"}"#.utf8))
         let ownSignature = Base64.encodeForAddresses(key.sign(Array("\(own).\(changed)".utf8)))
-        let foreign = LinkingTokens(master: [UInt8](repeating: 8, count: 32))
+        let foreign = LinkingTokens(MasterKeys([[UInt8](repeating: 8, count: 32)]))
         let tokens = [
             "\(parts[0]).\(changed).\(parts[2])", "\(parts[0]).\(changed).\(signature)", "\(none).\(changed).",
             "\(own).\(changed).\(ownSignature)", "\(parts[0]).\(parts[1]).", "\(parts[0]).\(parts[1])",

@@ -108,7 +108,7 @@ package enum Deed: String, CaseIterable, Sendable {
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),
         (KeepStoreNotice.self, "NoticeTests"), (NoteStoreNotices.self, "NoticeTests"),
         (NoteMissedNews.self, "NoticeTests"), (ReplanChecks.self, "PurchaseCheckTests"),
-        (SetStoreOptions.self, "StoreOptionTests"),
+        (SetStoreOptions.self, "StoreOptionTests"), (RotateMasterKey.self, "MasterKeyTests"),
     ]
 
     /// Whether each success of the deed adds one call to the journal.

@@ -401,6 +401,11 @@ private final class ActWorld {
         _ = try play(FinishImport(importing))
         _ = try play(UndoImport(importing, UndoImport.Part(), isLast: true))
         _ = try play(SetStoreOptions(["stripe.grace_days": .plain("5"), "stripe.secret_key": .sealed([1, 2])]))
+        let (first, second) = (
+            MasterKeyMark([UInt8](repeating: 1, count: 32)), MasterKeyMark([UInt8](repeating: 2, count: 32))
+        )
+        let resealed = RotateMasterKey.Resealed(old: [1, 2], new: [3, 4])
+        _ = try play(RotateMasterKey(to: second, first: first, sealed: ["stripe.secret_key": resealed]))
         let project = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
         _ = try play(SetUp(project: project, apps: [], keys: []))
         _ = try play(

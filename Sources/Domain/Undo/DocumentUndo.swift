@@ -59,8 +59,8 @@ extension DocumentKind {
             .checkHour, .checkStart, .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews,
             .keyUse,
             .webhooks, .deliveries, .consoleBook, .linkTimes, .groupTraits,
-            .signingKeys, .importProgress, .importList, .importedPerson, .split, .lastSplit, .restoredLinks, .rowRoutes,
-            .splitLanes:
+            .signingKeys, .masterKeys, .importProgress, .importList, .importedPerson, .split, .lastSplit,
+            .restoredLinks, .rowRoutes, .splitLanes:
             .stays
         }
     }
