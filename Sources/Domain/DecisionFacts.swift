@@ -72,6 +72,10 @@ package protocol DecisionFacts: DocumentFacts {
     /// Whether the facts have documents. The facts in memory outside a batch have none.
     var hasDocuments: Bool { get }
 
+    /// Whether it is known if a document exists. A store outside memory notes an unknown document and reads it, and then decides
+    /// again. A decision asks before it does much work because a document does not exist.
+    func knows(_ document: DocumentKey) -> Bool
+
     /// The holders of an identity, in the order of their links, the oldest first.
     func holdersByAge(of identity: IdentityKey) -> [Person]
 
@@ -85,6 +89,7 @@ extension DecisionFacts {
     }
 
     package var hasDocuments: Bool { true }
+    package func knows(_ document: DocumentKey) -> Bool { true }
 }
 
 extension DecisionFacts {

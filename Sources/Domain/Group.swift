@@ -223,7 +223,7 @@ package final class ListedGroup: GroupSource {
 }
 
 /// The groups that a list of merges makes. The merges are joined in the order in which the calls made them.
-struct MergeForest {
+package struct MergeForest {
     private struct Node {
         var parent: Int
         var size = 1
@@ -233,6 +233,8 @@ struct MergeForest {
 
     private var nodes: [Node] = []
     private var places: [PersonID: Int] = [:]
+
+    package init() {}
 
     private func place(of person: PersonID) -> Int? {
         guard var place = places[person] else { return nil }
@@ -250,7 +252,7 @@ struct MergeForest {
 
     /// Joins the groups of a merge; false for a supporting merge.
     @discardableResult
-    mutating func join(_ merge: Merge) -> Bool {
+    package mutating func join(_ merge: Merge) -> Bool {
         let (from, into) = (placeOrNew(of: merge.from), placeOrNew(of: merge.into))
         if from == into { return false }
         let root = nodes[into].root
@@ -265,6 +267,62 @@ struct MergeForest {
 
     /// A number that is equal for all members of a group; nil for a person without merges.
     func label(of person: PersonID) -> Int? { place(of: person) }
+
+    /// All groups of two or more people, each with its root and its members in the order of their ids.
+    package var groups: [(root: PersonID, members: [PersonID])] {
+        var members: [Int: [PersonID]] = [:]
+        for person in places.keys { members[place(of: person) ?? 0, default: []].append(person) }
+        return members.map { place, members in (nodes[place].root, members.sorted()) }
+    }
+}
+
+/// Two people, in any order.
+package struct PersonPair: Hashable, Sendable {
+    package let low: PersonID
+    package let high: PersonID
+
+    package init(_ one: PersonID, _ other: PersonID) { (low, high) = (min(one, other), max(one, other)) }
+    init(_ merge: Merge) { self.init(merge.from, merge.into) }
+}
+
+/// A group of two or more people as a store outside memory keeps it.
+package struct StoredGroup: Sendable {
+    /// The name of the group in the store: the id of any member.
+    package let label: PersonID
+    package let root: PersonID
+    /// The number of members.
+    package let count: Int
+    /// The totals of a large group. A small group is counted from its members, which a batch loads with it.
+    package var totals: GroupTotals?
+
+    package init(label: PersonID, root: PersonID, count: Int, totals: GroupTotals? = nil) {
+        self.label = label
+        self.root = root
+        self.count = count
+        self.totals = totals
+    }
+
+    /// Whether a batch loads only these numbers, and the members and merges when a decision needs them.
+    package var isLarge: Bool { count >= Group.membersWithFolds }
+}
+
+/// A group as the changes of a batch leave it, for stores that keep groups.
+package struct ChangedGroup {
+    /// A part of the group, as it was before the batch.
+    package enum Part {
+        /// A person without merges.
+        case person(PersonID)
+        /// All members of the group with this root.
+        case stored(root: PersonID)
+        /// Some members of a group that the batch has split.
+        case listed([PersonID])
+    }
+
+    package let root: PersonID
+    package let count: Int
+    package let parts: [Part]
+    /// The totals of a large group.
+    package let totals: GroupTotals?
 }
 
 /// The roots of the groups with more than one member that a decision read.

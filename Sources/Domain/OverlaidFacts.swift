@@ -28,4 +28,5 @@ extension OverlaidFacts {
     package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
     package func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }
     package func merge(_ id: MergeID) -> Merge? { base.merge(id) }
+    package func knows(_ document: DocumentKey) -> Bool { base.knows(document) }
 }

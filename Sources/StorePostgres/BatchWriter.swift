@@ -6,9 +6,10 @@ struct BatchWriter {
     private let workspace: LoadingBatchFacts
     private(set) var state: StoreState
     private let batch: Hash128
+    /// The groups as the batch leaves them.
+    let groups: GroupTables
 
     private var tables = Tables.empty
-    private var merged: Set<Int64> = []
     /// The kept folds of groups, with the number of the last document of each.
     private var derived: [DocumentKey: Int64] = [:]
     private var heads: [Chain: RowHead] = [:]
@@ -18,9 +19,6 @@ struct BatchWriter {
         let person: PersonID
         let kind: RowKind
     }
-
-    private static let noteMerged = Connection.Statement(
-        "UPDATE people SET is_merged = true WHERE id = ANY ($1::bigint[]) AND NOT is_merged")
 
     private static let deleteSuperseded = Connection.Statement(
         """
@@ -33,6 +31,7 @@ struct BatchWriter {
         self.workspace = workspace
         self.state = state
         self.batch = batch
+        groups = GroupTables(workspace.index.changedGroups, label: workspace.group(of:))
         let ended = workspace.index.endedLinks
         var endedCount = 0
         for (place, entry) in entries.enumerated() { add(entry, isFirst: place == 0, ended, &endedCount) }
@@ -84,7 +83,6 @@ struct BatchWriter {
                 tables.merges.add(
                     .integer(merge.id.rawValue), .integer(merge.from.rawValue), .integer(merge.into.rawValue),
                     .integer(Int64(merge.rule.rawValue)), .integer(call))
-                merged.formUnion([merge.from.rawValue, merge.into.rawValue])
                 state.merges += 1
                 use(PersonID(rawValue: merge.id.rawValue))
             case .mergeUndone(let merge):
@@ -141,11 +139,7 @@ struct BatchWriter {
     /// Sends all statements except the commit.
     func send(to connection: Connection) {
         tables.send(to: connection)
-        if !merged.isEmpty {
-            var parameters = Parameters()
-            parameters.add(integers: merged)
-            connection.send(BatchWriter.noteMerged, parameters)
-        }
+        groups.send(to: connection)
         if !derived.isEmpty {
             var parameters = Parameters()
             parameters.add(uuids: derived.keys.map(\.hash.bytes))

@@ -11,29 +11,66 @@ struct Loader {
 
     private typealias Statement = Connection.Statement
 
-    /// The holders of identities, the people with ids, and their groups. `OFFSET 0` makes PostgreSQL look up each of them,
-    /// also if the planner expects few rows.
+    /// The holders of identities and the people with ids, with the numbers of their groups; the root of each of these groups; and
+    /// all members of the small groups. `OFFSET 0` makes PostgreSQL look up each of them, also if the planner expects few rows.
     private static let people = Statement(
         """
-        WITH RECURSIVE asked (person) AS (
+        WITH asked (person) AS MATERIALIZED (
             SELECT holders.person FROM unnest($1::uuid[]) AS identities (hash) CROSS JOIN LATERAL (
                 SELECT person FROM links WHERE hash = identities.hash AND ended_by IS NULL OFFSET 0
             ) AS holders
             UNION SELECT unnest($2::bigint[])
             UNION SELECT source FROM merges WHERE id = ANY ($3::bigint[])
-        ), members (person) AS (
+        ), theirs (label, root, size) AS MATERIALIZED (
+            SELECT found.label, found.root, found.size FROM (
+                SELECT DISTINCT label FROM asked CROSS JOIN LATERAL (
+                    SELECT label FROM people WHERE id = asked.person OFFSET 0
+                ) AS own WHERE label IS NOT NULL
+            ) AS named CROSS JOIN LATERAL (
+                SELECT label, root, size FROM groups WHERE groups.label = named.label OFFSET 0
+            ) AS found
+        ), wanted (person) AS (
             SELECT person FROM asked
-            UNION
-            SELECT other.person FROM members JOIN people ON people.id = members.person AND people.is_merged
-            CROSS JOIN LATERAL (
-                SELECT destination AS person FROM merges WHERE source = members.person AND ended_by IS NULL
-                UNION ALL SELECT source FROM merges WHERE destination = members.person AND ended_by IS NULL
-            ) AS other
+            UNION SELECT root FROM theirs
+            UNION SELECT members.id FROM (
+                SELECT label FROM theirs WHERE size < \(Group.membersWithFolds)
+            ) AS small CROSS JOIN LATERAL (SELECT id FROM people WHERE people.label = small.label OFFSET 0) AS members
         )
-        SELECT found.* FROM members CROSS JOIN LATERAL (
-            SELECT id, project, last_seen, erased_by IS NOT NULL, is_merged FROM people WHERE id = members.person OFFSET 0
+        SELECT found.*, own.root, own.size, own.first, own.last_seen FROM wanted CROSS JOIN LATERAL (
+            SELECT id, project, people.last_seen AS seen, erased_by IS NOT NULL, label FROM people
+            WHERE id = wanted.person OFFSET 0
+        ) AS found LEFT JOIN LATERAL (
+            SELECT root, size, first, last_seen FROM groups WHERE groups.label = found.label OFFSET 0
+        ) AS own ON true
+        """)
+
+    /// Merges that are asked for alone, and the merges between some people.
+    private static let looseMerges = Statement(
+        """
+        SELECT id, source, destination, rule FROM merges WHERE id = ANY ($1::bigint[]) AND ended_by IS NULL
+        UNION ALL SELECT found.* FROM unnest($2::bigint[], $3::bigint[]) AS pairs (low, high) CROSS JOIN LATERAL (
+            SELECT id, source, destination, rule FROM merges
+            WHERE source = low AND destination = high AND ended_by IS NULL
+            UNION ALL SELECT id, source, destination, rule FROM merges
+            WHERE source = high AND destination = low AND ended_by IS NULL
         ) AS found
         """)
+
+    /// All merges of some groups.
+    private static let groups = Statement(
+        """
+        SELECT found.* FROM unnest($1::bigint[]) AS groups (label) CROSS JOIN LATERAL (
+            SELECT id FROM people WHERE people.label = groups.label OFFSET 0
+        ) AS members CROSS JOIN LATERAL (
+            SELECT id, source, destination, rule FROM merges WHERE source = members.id AND ended_by IS NULL OFFSET 0
+        ) AS found
+        """)
+
+    private static let groupRows = Statement(
+        "SELECT label, kind, count FROM group_rows WHERE label = ANY ($1::bigint[])")
+
+    private static let groupIdentities = Statement(
+        "SELECT label, type, count FROM group_identities WHERE label = ANY ($1::bigint[])")
 
     private static let documents = Statement(
         """
@@ -90,13 +127,28 @@ struct Loader {
         """)
 
     /// Sends the questions; ``take(_:_:into:)`` reads their answers.
-    func send(_ asks: MissingFacts) {
+    ///
+    /// - Parameter loaded: the facts that were read before. The people of all groups among the questions are in them.
+    func send(_ asks: MissingFacts, after loaded: LoadedFacts) {
         if Loader.asksForPeople(asks) {
             var parameters = Parameters()
             parameters.add(uuids: asks.identities.map(\.hash.bytes))
             parameters.add(integers: asks.people.map(\.rawValue))
             parameters.add(integers: asks.merges.map(\.rawValue))
             connection.send(Loader.people, parameters)
+        }
+        if !asks.merges.isEmpty || !asks.pairs.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: asks.merges.map(\.rawValue))
+            let pairs = Array(asks.pairs)
+            parameters.add(integers: pairs.map(\.low.rawValue))
+            parameters.add(integers: pairs.map(\.high.rawValue))
+            connection.send(Loader.looseMerges, parameters)
+        }
+        if !asks.groups.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: asks.groups.compactMap { loaded.people[$0]?.group?.rawValue })
+            connection.send(Loader.groups, parameters)
         }
         if !asks.documents.isEmpty {
             var parameters = Parameters()
@@ -163,20 +215,15 @@ struct Loader {
     func take(_ asks: MissingFacts, _ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts)
         throws(StoreFault)
     {
-        var found: [Int64] = []
-        var hasMerged = false
+        var found = Found()
         if Loader.asksForPeople(asks), let rows = answers.popFirst() {
-            for row in 0..<rows.count {
-                let id = rows.integer(row, 0)
-                if loaded.people[PersonID(rawValue: id)] != nil { continue }
-                found.append(id)
-                loaded.add(
-                    LoadedFacts.Person(
-                        id: PersonID(rawValue: id),
-                        project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 1))),
-                        lastSeen: SeenAt(rawValue: rows.integer(row, 2)), isErased: rows.integer(row, 3) == 1))
-                hasMerged = hasMerged || rows.integer(row, 4) == 1
-            }
+            for row in 0..<rows.count { readPerson(rows, row, &found, into: &loaded) }
+        }
+        if !asks.merges.isEmpty || !asks.pairs.isEmpty, let rows = answers.popFirst() {
+            for row in 0..<rows.count { loaded.add(alone: try Merge(rows, row)) }
+        }
+        if !asks.groups.isEmpty, let rows = answers.popFirst() {
+            for row in 0..<rows.count { loaded.add(try Merge(rows, row)) }
         }
         if !asks.documents.isEmpty, let rows = answers.popFirst() {
             for row in 0..<rows.count {
@@ -190,8 +237,40 @@ struct Loader {
             for row in 0..<rows.count { loaded.add(RowHash(rawValue: UInt64(bitPattern: rows.integer(row, 0)))) }
         }
         if !asks.namedRows.isEmpty, let rows = answers.popFirst() { try readNamedRows(rows, into: &loaded) }
-        if !found.isEmpty { try readHoldings(of: found, withMerges: hasMerged, into: &loaded) }
+        if !found.people.isEmpty { try readHoldings(of: found, into: &loaded) }
         loaded.answered(asks)
+    }
+
+    /// The people and groups of which more has to be read.
+    private struct Found {
+        var people: [Int64] = []
+        /// The members of small groups.
+        var members: [Int64] = []
+        /// The labels of large groups.
+        var groups: [Int64] = []
+    }
+
+    private func readPerson(_ rows: Rows, _ row: Int, _ found: inout Found, into loaded: inout LoadedFacts) {
+        let person = PersonID(rawValue: rows.integer(row, 0))
+        if loaded.people[person] != nil { return }
+        let label = rows.optionalInteger(row, 4).map(PersonID.init)
+        found.people.append(person.rawValue)
+        loaded.add(
+            LoadedFacts.Person(
+                id: person, project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 1))),
+                lastSeen: SeenAt(rawValue: rows.integer(row, 2)), isErased: rows.integer(row, 3) == 1, group: label))
+        guard let label, let root = rows.optionalInteger(row, 5) else { return }
+        var group = StoredGroup(label: label, root: PersonID(rawValue: root), count: Int(rows.integer(row, 6)))
+        if !group.isLarge { found.members.append(person.rawValue) }
+        guard loaded.groups[label] == nil else { return }
+        if group.isLarge {
+            var totals = GroupTotals()
+            totals.first = rows.optionalInteger(row, 7).map(PersonID.init)
+            totals.lastSeen = rows.optionalInteger(row, 8).map(SeenAt.init(rawValue:))
+            group.totals = totals
+            found.groups.append(label.rawValue)
+        }
+        loaded.add(group)
     }
 
     func takeReplays(_ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts) throws(StoreFault) {
@@ -205,16 +284,21 @@ struct Loader {
         }
     }
 
-    private func readHoldings(
-        of people: [Int64], withMerges: Bool, into loaded: inout LoadedFacts
-    ) throws(StoreFault) {
-        var parameters = Parameters()
-        parameters.add(integers: people)
-        connection.send(Loader.links, parameters)
-        connection.send(Loader.heads, parameters)
-        if withMerges { connection.send(Loader.merges, parameters) }
-        let answers = try attempt { () throws(PostgresFault) in try connection.answers() }
-        let (links, heads) = (answers[0], answers[1])
+    private func readHoldings(of found: Found, into loaded: inout LoadedFacts) throws(StoreFault) {
+        func send(_ statement: Statement, _ ids: [Int64]) {
+            var parameters = Parameters()
+            parameters.add(integers: ids)
+            connection.send(statement, parameters)
+        }
+        send(Loader.links, found.people)
+        send(Loader.heads, found.people)
+        if !found.members.isEmpty { send(Loader.merges, found.members) }
+        if !found.groups.isEmpty {
+            send(Loader.groupRows, found.groups)
+            send(Loader.groupIdentities, found.groups)
+        }
+        var answers = try attempt { () throws(PostgresFault) in try connection.answers() }[...]
+        let (links, heads) = (answers.removeFirst(), answers.removeFirst())
         for row in 0..<links.count {
             guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: links.integer(row, 2))),
                 let hash = links.withBytes(row, 3, { Hash128($0) })
@@ -235,8 +319,24 @@ struct Loader {
                 kind: kind, last: RowNumber(rawValue: heads.integer(row, 2)), count: Int(heads.integer(row, 3)))
             loaded.add(head, of: PersonID(rawValue: heads.integer(row, 0)))
         }
-        guard withMerges else { return }
-        for row in 0..<answers[2].count { loaded.add(try Merge(answers[2], row)) }
+        if !found.members.isEmpty {
+            let merges = answers.removeFirst()
+            for row in 0..<merges.count { loaded.add(try Merge(merges, row)) }
+        }
+        if found.groups.isEmpty { return }
+        let (rows, identities) = (answers.removeFirst(), answers.removeFirst())
+        for row in 0..<rows.count {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))) else { continue }
+            loaded.add(rows: Int(rows.integer(row, 2)), of: kind, toGroup: PersonID(rawValue: rows.integer(row, 0)))
+        }
+        for row in 0..<identities.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: identities.integer(row, 1))) else {
+                continue
+            }
+            loaded.add(
+                identities: Int(identities.integer(row, 2)), of: type,
+                toGroup: PersonID(rawValue: identities.integer(row, 0)))
+        }
     }
 }
 

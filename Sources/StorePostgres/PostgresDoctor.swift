@@ -33,6 +33,7 @@ package final class PostgresDoctor {
             for check in checks { try look(check) }
         }
         try lookAtClock()
+        try lookAtGroups()
         try lookAtKinds()
         try lookAtKeptActs()
         try lookAtHashes(KeyedHash(key: hashKey))
@@ -98,6 +99,26 @@ package final class PostgresDoctor {
         }
     }
 
+    /// The totals of large groups are the sums over their members. A sweep takes the rows of erased members out of both.
+    private static func totals(
+        _ what: String, _ kind: String, of table: String, in totals: String, _ sum: String, _ person: String
+    ) -> Check {
+        Check(
+            "group_totals", "Group #0 counts #2 \(what) of \(kind) #1, and its members have #3.",
+            """
+            SELECT coalesce(said.label, found.label), coalesce(said.\(kind), found.\(kind)), coalesce(said.count, 0),
+                coalesce(found.count, 0)
+            FROM \(totals) AS said FULL JOIN (
+                SELECT label, \(kind), (\(sum))::bigint AS count FROM groups JOIN people USING (label)
+                JOIN \(table) ON people.id = \(person)
+                WHERE size >= \(Group.membersWithFolds) GROUP BY label, \(kind)
+            ) AS found ON found.label = said.label AND found.\(kind) = said.\(kind)
+            WHERE coalesce(said.count, 0) <> coalesce(found.count, 0) AND NOT EXISTS (
+                SELECT FROM people WHERE people.label = coalesce(said.label, found.label) AND erased_by IS NOT NULL
+            )
+            """)
+    }
+
     private static let checks: [(String, [Check])] = [
         (
             "journal",
@@ -147,12 +168,6 @@ package final class PostgresDoctor {
                 Check(
                     "person_project", "Person #0 belongs to project #1, which does not exist.",
                     "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),
-                Check(
-                    "person_merged", "Person #0 is merged, and its row does not say so.",
-                    """
-                    SELECT id FROM people WHERE NOT is_merged
-                    AND id IN (SELECT source FROM merges UNION SELECT destination FROM merges)
-                    """),
             ]
         ),
         (
@@ -190,6 +205,23 @@ package final class PostgresDoctor {
                 Check(
                     "merge_circle", "Merge #0 merges person #1 with itself.",
                     "SELECT id, source FROM merges WHERE source = destination"),
+            ]
+        ),
+        (
+            "totals of groups",
+            [
+                totals(
+                    "rows", "kind", of: "row_counts", in: "group_rows", "sum(row_counts.count)", "row_counts.person"),
+                totals(
+                    "identities", "type", of: "links", in: "group_identities", "count(*)",
+                    "links.person AND links.ended_by IS NULL"),
+                Check(
+                    "group_totals", "Group #0 was last seen at #1, and one of its members at #2.",
+                    """
+                    SELECT label, groups.last_seen, max(people.last_seen) FROM groups JOIN people USING (label)
+                    WHERE size >= \(Group.membersWithFolds) GROUP BY label, groups.last_seen
+                    HAVING groups.last_seen IS NULL OR groups.last_seen < max(people.last_seen)
+                    """),
             ]
         ),
         (
@@ -238,6 +270,66 @@ package final class PostgresDoctor {
             ]
         ),
     ]
+
+    /// Checks that the kept groups are the groups that the merges in force make.
+    private func lookAtGroups() throws(StoreFault) {
+        progress("groups")
+        let unknown = try ask("SELECT count(*) FROM merges WHERE rule <> ALL ($1::bigint[])", knownRules)
+        // An unreadable merge is a finding of its own.
+        if unknown.integer(0, 0) > 0 { return }
+        let made = try GroupTables.forest(connection).groups.sorted { $0.members[0] < $1.members[0] }
+        var places: [Int64: Int] = [:]
+        for (place, group) in made.enumerated() {
+            for member in group.members { places[member.rawValue] = place }
+        }
+        var labels: [Int?] = made.map { _ in nil }
+        var (wrong, last): ([String], Int64) = ([], .min)
+        while true {
+            let people = try ask(
+                "SELECT id, label FROM people WHERE label IS NOT NULL AND id > $1 ORDER BY id LIMIT 10000",
+                Parameters(last))
+            if people.count == 0 { break }
+            for row in 0..<people.count {
+                last = people.integer(row, 0)
+                let label = people.integer(row, 1)
+                guard let place = places.removeValue(forKey: last) else {
+                    wrong.append("Person \(last) has no merges, and its row says that it is in group \(label).")
+                    continue
+                }
+                if labels[place] == nil { labels[place] = Int(label) }
+                if labels[place] != Int(label) {
+                    wrong.append("Person \(last) is in group \(label), and the others of its group are not.")
+                }
+            }
+        }
+        wrong += places.keys.sorted().map { "Person \($0) has merges, and its row does not say its group." }
+        var kept: [Int: (root: Int64, size: Int64, first: Int64?)] = [:]
+        let groups = try ask("SELECT label, root, size, first FROM groups ORDER BY label")
+        for row in 0..<groups.count {
+            kept[Int(groups.integer(row, 0))] = (
+                groups.integer(row, 1), groups.integer(row, 2), groups.optionalInteger(row, 3)
+            )
+        }
+        for (place, group) in made.enumerated() {
+            guard let label = labels[place] else { continue }
+            let found = kept.removeValue(forKey: label)
+            let first = group.members.count < Group.membersWithFolds ? nil : group.members[0].rawValue
+            if found?.root != group.root.rawValue || found?.size != Int64(group.members.count) || found?.first != first
+            {
+                wrong.append(
+                    "Group \(label) has \(group.members.count) members with root \(group.root), and its row says otherwise."
+                )
+            }
+        }
+        wrong += kept.keys.sorted().map { "Group \($0) has no members." }
+        found("group", wrong)
+    }
+
+    private var knownRules: Parameters {
+        var parameters = Parameters()
+        parameters.add(integers: (0...UInt8.max).filter { Merge.Rule(rawValue: $0) != nil }.map(Int64.init))
+        return parameters
+    }
 
     private func look(_ check: Check) throws(StoreFault) {
         let rows = try ask(

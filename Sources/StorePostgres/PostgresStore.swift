@@ -32,7 +32,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// The decided batch before its commit.
     private var open: (workspace: LoadingBatchFacts, state: StoreState)?
     private var inDoubt: Batch?
+    /// The labels of the large groups of the people in the last batch.
+    private var largeGroups: [PersonID: PersonID] = [:]
+    /// The last sighting in each large group that is not stored yet, by the labels.
+    private var groupSightings: [PersonID: (person: PersonID, moment: SeenAt)] = [:]
     private var nextFault: FaultPoint?
+    /// The number of facts that the last batch read.
+    package private(set) var factsRead = 0
     private var generator = SystemRandomNumberGenerator()
 
     /// The data that show whether a commit is durable.
@@ -42,6 +48,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
         let first: JournalSequence
         let state: StoreState
         let directory: Directory
+        let groups: GroupTables
+        /// The labels of the large groups of its people.
+        let largeGroups: [PersonID: PersonID]
     }
 
     /// The moment at which a commit fails, for tests.
@@ -171,7 +180,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         try attempt { () throws(PostgresFault) in try session.connection.plan(forSize: size) }
         session.sendBegin(hasTurn: hasTurn)
         loader.sendReplays()
-        loader.send(asks)
+        loader.send(asks, after: LoadedFacts())
         var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
         let state = Session.takeBegin(&answers)
         try follow(state, session)
@@ -182,10 +191,12 @@ package final class PostgresStore: Store, @unchecked Sendable {
         let (directory, sightings) = (followed.directory, shared.withLock { $0.sightings })
         for _ in 0..<PostgresStore.passes {
             let workspace = LoadingBatchFacts(
-                loaded, directory, lastLink: state.link, lastRow: state.row, sightings: sightings)
+                loaded, directory, lastLink: state.link, lastRow: state.row, sightings: sightings,
+                groupSightings: groupSightings.mapValues(\.moment))
             body(workspace)
             asks = workspace.asks
             if asks.isEmpty {
+                (factsRead, largeGroups) = (loaded.count, workspace.largeGroups())
                 if workspace.hasChanged, hasTurn {
                     open = (workspace, state)
                 } else {
@@ -193,7 +204,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
                 }
                 return hasTurn || !workspace.hasChanged
             }
-            loader.send(asks)
+            loader.send(asks, after: loaded)
             var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
             try loader.take(asks, &answers, into: &loaded)
         }
@@ -226,7 +237,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
         let name = Hash128(high: generator.next(), low: generator.next())
         let writer = BatchWriter(entries, workspace, after: state, batch: name)
         let batch = Batch(
-            name: name, first: state.sequence.next, state: writer.state, directory: workspace.index.pending.directory)
+            name: name, first: state.sequence.next, state: writer.state, directory: workspace.index.pending.directory,
+            groups: writer.groups, largeGroups: workspace.largeGroups(writer.groups.labels))
         writer.send(to: session.connection)
         if nextFault == .before { throw breakOff() }
         inDoubt = batch
@@ -277,9 +289,16 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// Whether the batch in doubt at the last recovery was durable.
     private var inDoubtStood = false
 
+    /// Follows the groups of a durable batch. The stored groups have the sightings of their parts.
+    private func follow(_ batch: Batch) {
+        largeGroups = batch.largeGroups
+        for label in batch.groups.ended { groupSightings[PersonID(rawValue: label)] = nil }
+    }
+
     /// Shows the committed facts to all readers.
     private func settle(_ batch: Batch) {
         inDoubt = nil
+        follow(batch)
         followed = (batch.state.directory, batch.directory)
         shared.withLock { shared in
             shared.state = batch.state
@@ -305,6 +324,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
                 try session.connection.run(PostgresStore.batchName, Parameters(batch.first.rawValue))
             }
             inDoubtStood = found.count == 1 && found.withBytes(0, 0) { Hash128($0) } == batch.name
+            if inDoubtStood { follow(batch) }
             inDoubt = nil
         }
         let directory = try DirectoryTables.read(session.connection, hash)
@@ -327,6 +347,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
                 shared.sightings[person] = moment
             }
         }
+        if largeGroups.isEmpty { return }
+        for (person, moment) in sightings {
+            guard let label = largeGroups[person], groupSightings[label].map({ $0.moment < moment }) ?? true else {
+                continue
+            }
+            groupSightings[label] = (person, moment)
+        }
     }
 
     /// The limit of sightings that are not stored yet.
@@ -342,7 +369,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
             parameters.add(integers: sightings.keys.map(\.rawValue))
             parameters.add(integers: sightings.values.map(\.rawValue))
             session.connection.send(PostgresStore.keepSightings, parameters)
+            session.connection.send(PostgresStore.keepSightingsOfGroups, parameters)
         }
+        groupSightings = groupSightings.filter { _, last in sightings[last.person] != last.moment }
         // A reader of an earlier moment still finds the last sightings here.
         shared.withLock { shared in
             for (person, moment) in folded where shared.sightings[person] == moment {
@@ -357,6 +386,14 @@ package final class PostgresStore: Store, @unchecked Sendable {
         """
         UPDATE people SET last_seen = seen.at FROM unnest($1::bigint[], $2::bigint[]) AS seen (id, at)
         WHERE people.id = seen.id AND last_seen < seen.at
+        """)
+
+    private static let keepSightingsOfGroups = Connection.Statement(
+        """
+        UPDATE groups SET last_seen = seen.at FROM (
+            SELECT label, max(new.at) AS at FROM unnest($1::bigint[], $2::bigint[]) AS new (id, at)
+            JOIN people ON people.id = new.id WHERE label IS NOT NULL GROUP BY label
+        ) AS seen WHERE groups.label = seen.label AND groups.last_seen < seen.at
         """)
 
     package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {

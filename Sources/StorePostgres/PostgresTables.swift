@@ -52,7 +52,9 @@ package final class PostgresTables: TableTarget {
         try answered()
         try PostgresTables.refuseInUse(connection)
         for table in StoredTable.allCases { connection.send(Statement("TRUNCATE \(table.rawValue)")) }
-        for table in ["row_counts", "row_drops"] { connection.send(Statement("TRUNCATE \(table)")) }
+        for table in ["row_counts", "row_drops", "groups", "group_rows", "group_identities"] {
+            connection.send(Statement("TRUNCATE \(table)"))
+        }
         connection.send(Statement("DELETE FROM settings"))
         for (name, value) in [("hash_key", mark.hashKey.bytes), (PostgresTables.mark, mark.bytes)] + kept {
             KeptSettings.send(name, value, to: connection)
@@ -86,10 +88,7 @@ package final class PostgresTables: TableTarget {
             INSERT INTO row_counts (person, kind, last, count)
             SELECT person, kind, max(id), count(*) FILTER (WHERE superseded_by IS NULL) FROM rows GROUP BY person, kind
             """,
-            """
-            UPDATE people SET is_merged = true
-            WHERE NOT is_merged AND id IN (SELECT source FROM merges UNION SELECT destination FROM merges)
-            """,
+            "UPDATE people SET label = NULL WHERE label IS NOT NULL", "TRUNCATE groups, group_rows, group_identities",
             """
             UPDATE state SET
                 sequence = (SELECT coalesce(max(sequence), 0) FROM journal),
@@ -102,10 +101,11 @@ package final class PostgresTables: TableTarget {
                 links = (SELECT count(*) FROM links WHERE ended_by IS NULL),
                 merges = (SELECT count(*) FROM merges WHERE ended_by IS NULL)
             """,
-            "COMMIT",
         ]
         for statement in statements { connection.send(Statement(statement)) }
         try answered()
+        try GroupTables.make(connection)
+        try run("COMMIT")
         for table in StoredTable.allCases { try run("ANALYZE \(table.rawValue)") }
     }
 

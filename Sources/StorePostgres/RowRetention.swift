@@ -20,6 +20,16 @@ struct RowRetention {
     private var kind: RowKind { old.kind }
     private var moment: Instant { old.end.before }
 
+    /// Takes lost rows out of the totals of large groups.
+    private static let countOfGroups = """
+        grouped AS (
+            UPDATE group_rows SET count = group_rows.count - gone.count FROM (
+                SELECT label, sum(lost.count) AS count FROM lost JOIN people ON people.id = lost.person
+                WHERE label IS NOT NULL GROUP BY label
+            ) AS gone WHERE group_rows.label = gone.label AND group_rows.kind = $1::bigint::smallint
+        )
+        """
+
     private static let begun = Statement(
         "SELECT part FROM row_drops WHERE kind = $1::bigint::smallint AND NOT is_counted ORDER BY ends_before LIMIT 1")
 
@@ -82,7 +92,7 @@ struct RowRetention {
         ), counted AS (
             UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
             WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
-        )
+        ), \(countOfGroups)
         SELECT at, id FROM page ORDER BY at, id
         """)
 
@@ -146,7 +156,7 @@ struct RowRetention {
             ), counted AS (
                 UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
                 WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
-            )
+            ), \(RowRetention.countOfGroups)
             UPDATE row_drops SET counted_to = coalesce((SELECT max(id) FROM page), counted_to),
                 is_counted = (SELECT count(*) FROM page) < $2
             WHERE part = '\(part)'
@@ -165,7 +175,7 @@ struct RowRetention {
                 WHERE part.id = old.id AND part.kind = $1::bigint::smallint RETURNING part.person, part.superseded_by
             ), lost AS (
                 SELECT person, count(*) AS count FROM gone WHERE superseded_by IS NULL GROUP BY person
-            )
+            ), \(RowRetention.countOfGroups)
             UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
             WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
             """)

@@ -305,7 +305,45 @@ enum Schema {
         INSERT INTO call_log (id, project, last, at, kind, ending, body)
         SELECT row_number() OVER (ORDER BY id), id, (SELECT max(sequence) FROM journal), 0, 1, 0, '' FROM projects;
         """,
+        """
+        -- The group of a person: the id of any member, or NULL for a person without merges. The column is_merged goes, so that no
+        -- running server of an older version writes a merge without it.
+        ALTER TABLE people ADD COLUMN label bigint;
+        ALTER TABLE people DROP COLUMN is_merged;
+        CREATE INDEX people_by_label ON people (label, id) WHERE label IS NOT NULL;
+
+        -- The merges between two people are looked up.
+        DROP INDEX merges_by_source;
+        CREATE INDEX merges_by_source ON merges (source, destination) WHERE ended_by IS NULL;
+
+        -- Each group of two or more people: the person that stands for it and the number of its members. A group of many members
+        -- also has the oldest of them, and when one was last seen.
+        CREATE TABLE groups (
+            label bigint CONSTRAINT groups_key PRIMARY KEY,
+            root bigint NOT NULL,
+            size bigint NOT NULL,
+            first bigint,
+            last_seen bigint
+        );
+
+        -- How many rows and identities the members of such a large group have together.
+        CREATE TABLE group_rows (
+            label bigint NOT NULL,
+            kind smallint NOT NULL,
+            count bigint NOT NULL,
+            CONSTRAINT group_rows_key PRIMARY KEY (label, kind)
+        );
+        CREATE TABLE group_identities (
+            label bigint NOT NULL,
+            type smallint NOT NULL,
+            count bigint NOT NULL,
+            CONSTRAINT group_identities_key PRIMARY KEY (label, type)
+        );
+        """,
     ]
+
+    /// The number of the migration after which the groups are made from the merges.
+    private static let groups = 9
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.
     static func migrate(
@@ -345,8 +383,10 @@ enum Schema {
                 }
                 connection.send(Connection.Statement("INSERT INTO migrations VALUES (\(number + 1))"))
             }
-            try connection.run(Connection.Statement("COMMIT"))
+            _ = try connection.answers()
         }
+        if found < groups { try GroupTables.make(connection) }
+        _ = try attempt { () throws(PostgresFault) in try connection.run(Connection.Statement("COMMIT")) }
     }
 
     /// The statements of a migration. No statement contains a semicolon.

@@ -83,6 +83,8 @@ enum Sweep {
             WHERE person = ANY ($1::bigint[]) AND kind <> \(DocumentKind.tombstone.rawValue) AND body <> ''
             """),
         Statement("DELETE FROM row_counts WHERE person = ANY ($1::bigint[])"),
+        // An erasure is of whole groups.
+        Statement("DELETE FROM group_rows WHERE label IN (SELECT label FROM people WHERE id = ANY ($1::bigint[]))"),
         Statement("UPDATE links SET value = '' WHERE person = ANY ($1::bigint[]) AND value <> ''"),
         Statement("UPDATE people SET is_swept = true WHERE id = ANY ($1::bigint[])"),
     ]

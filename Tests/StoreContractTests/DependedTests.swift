@@ -279,14 +279,14 @@ extension StoreFixture {
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(
                 """
-                SET search_path = \(schema); DROP TABLE call_log;
-                DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)
+                SET search_path = \(schema); DROP TABLE call_log; \(StoreFixture.withoutGroups);
+                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 1
                 """)
         }
         try reopen()
     }
 
-    /// Brings a store on disk into the form before the last three migrations (in PostgreSQL the last two), runs a statement, and opens the
+    /// Brings a store on disk into the form before the last three migrations, runs a statement, and opens the
     /// store again.
     fileprivate func forgetGroupNotes(_ statement: String) throws {
         switch kind {
@@ -304,8 +304,9 @@ extension StoreFixture {
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(
                 """
-                SET search_path = \(schema); DROP TABLE call_log; DROP TABLE call_groups; DROP TABLE call_acts; \(statement);
-                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 1
+                SET search_path = \(schema); DROP TABLE call_log; DROP TABLE call_groups; DROP TABLE call_acts;
+                \(StoreFixture.withoutGroups); \(statement);
+                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 2
                 """)
         }
         try reopen()

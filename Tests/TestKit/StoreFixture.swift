@@ -147,6 +147,24 @@ package final class StoreFixture {
         }
     }
 
+    /// Takes the groups out of a store in PostgreSQL, as before its last migration.
+    package static let withoutGroups = """
+        ALTER TABLE people DROP COLUMN label; ALTER TABLE people ADD COLUMN is_merged boolean NOT NULL DEFAULT false;
+        DROP INDEX merges_by_source; CREATE INDEX merges_by_source ON merges (source) WHERE ended_by IS NULL;
+        DROP TABLE groups; DROP TABLE group_rows; DROP TABLE group_identities
+        """
+
+    /// Brings a store in PostgreSQL into the form before its last migration, and opens it again.
+    package func forgetGroups() throws {
+        guard let schema else { return }
+        try PostgresCluster.shared.get().run(
+            """
+            SET search_path = \(schema.schema); \(StoreFixture.withoutGroups);
+            DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)
+            """)
+        try reopen()
+    }
+
     /// Moves a store in a file to PostgreSQL, cut short twice.
     private func moved() throws -> PostgresStore {
         var settings = try PostgresCluster.shared.get().newSchema()

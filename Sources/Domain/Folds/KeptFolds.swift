@@ -81,7 +81,13 @@ extension GroupFold {
 extension DecisionFacts {
     /// A fold over a group.
     func fold<Fold: GroupFold>(_ kind: DocumentKind, part: UInt64 = 0, of group: Group) -> Fold {
-        Fold(FoldSlot(kind, part: part), of: group) { document($0) }
+        let slot = FoldSlot(kind, part: part)
+        if group.keepsFolds {
+            // Without these documents the fold is made from all members.
+            let knowsFold = knows(slot.kept(of: group.root))
+            guard knows(FoldList.key(of: group.root)), knowsFold else { return Fold(group.root, nil) }
+        }
+        return Fold(slot, of: group) { document($0) }
     }
 }
 
@@ -176,6 +182,14 @@ package struct KeptFolds<V: DecisionFacts> {
         made.contains(person) ? Group(alone: person) : view.group(of: person)
     }
 
+    /// The list of folds that a group keeps; nil if it does not exist. Without it, all folds are made from the members.
+    private func list(of group: Group) -> FoldList? {
+        guard group.keepsFolds else { return nil }
+        let key = FoldList.key(of: group.root)
+        guard view.knows(key) else { return FoldList() }
+        return view.document(key).flatMap(FoldList.init)
+    }
+
     private mutating func part(of person: PersonID) -> Part {
         var part: Part
         if let known = split[person] {
@@ -185,9 +199,7 @@ package struct KeptFolds<V: DecisionFacts> {
             if let known = parts[group.root] {
                 part = known
             } else {
-                let stored = group.keepsFolds ? view.document(FoldList.key(of: group.root)) : nil
-                part = Part(
-                    root: group.root, count: group.count, group: group, stored: stored.flatMap(FoldList.init))
+                part = Part(root: group.root, count: group.count, group: group, stored: list(of: group))
                 parts[group.root] = part
             }
         }

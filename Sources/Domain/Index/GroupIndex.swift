@@ -12,6 +12,9 @@
 /// a group puts a ``Pending`` group over it, which refers to its parts. So the cost of a change does not grow with the
 /// group, and no question goes through all members of the group. An undo lists the members of both sides, and this costs
 /// time that grows with the group. The decision prepares the lists, so that the commit only writes them.
+///
+/// An index of loaded facts may have a large group without its members: only the root, the number and the totals
+/// (``load(_:members:)``). A question for its members or merges notes that a decision needs them.
 final class GroupIndex: @unchecked Sendable {
     /// A person that has or had merges: 20 bytes, and a share of a table.
     private struct Node: BitwiseCopyable {
@@ -51,22 +54,17 @@ final class GroupIndex: @unchecked Sendable {
     private var freeGroups: [UInt32] = []
     private var freeMerges: [UInt32] = []
     /// The supporting merges, by their people.
-    private var supporting: [Pair: Set<MergeID>] = [:]
-
-    /// Two people, in any order.
-    private struct Pair: Hashable {
-        let low: PersonID
-        let high: PersonID
-
-        init(_ merge: Merge) { self.init(merge.from, merge.into) }
-        init(_ one: PersonID, _ other: PersonID) { (low, high) = (min(one, other), max(one, other)) }
-    }
+    private var supporting: [PersonPair: Set<MergeID>] = [:]
+    /// The groups whose members and merges were not loaded.
+    private var unlisted: Set<UInt32> = []
+    /// Gets the root of such a group when a decision needs its members or merges. The index of people sets this function.
+    var noteUnlisted: (PersonID) -> Void = { _ in }
 
     // The changes of the batch.
     private var pendingByPerson: [PersonID: Pending] = [:]
     private var pendingByGroup: [UInt32: Pending] = [:]
     private var pendingMerges: [MergeID: Merge] = [:]
-    private var pendingPairs: [Pair: [Merge]] = [:]
+    private var pendingPairs: [PersonPair: [Merge]] = [:]
     /// The totals of large groups. A small group is counted from its members.
     private var totals: [UInt32: GroupTotals] = [:]
     /// The totals of one person without its group: the committed totals, and the totals that the batch sees. The index of
@@ -90,7 +88,7 @@ final class GroupIndex: @unchecked Sendable {
     /// The merges between two people: at most one of the tree, and the supporting merges.
     private func merges(between one: PersonID, _ other: PersonID) -> [Merge] {
         guard let first = place(of: one), let second = place(of: other) else { return [] }
-        var found = supporting.isEmpty ? [] : supporting[Pair(one, other), default: []].compactMap { merge($0) }
+        var found = supporting.isEmpty ? [] : supporting[PersonPair(one, other), default: []].compactMap { merge($0) }
         for (below, top) in [(first, second), (second, first)]
         where nodes[below].up != GroupIndex.none && above(below) == top {
             found.append(merge(at: nodes[below].up))
@@ -101,21 +99,28 @@ final class GroupIndex: @unchecked Sendable {
     /// The group of a person.
     @inline(__always)
     func group(of person: PersonID) -> Group {
-        if mergesByID.count == 0 { return Group(alone: person) }
+        if nodes.count == 0 { return Group(alone: person) }
         guard let place = place(of: person) else { return Group(alone: person) }
         let group = groups[nodes[place].group]
         if group.size == 1 { return Group(alone: person) }
         return Group(root: self.person(at: group.root), count: Int(group.size), .committed(self))
     }
 
+    /// Whether the members and merges of a group were loaded; notes that a decision needs them if not.
+    private func isListed(_ group: UInt32) -> Bool {
+        if unlisted.isEmpty || !unlisted.contains(group) { return true }
+        noteUnlisted(person(at: groups[group].root))
+        return false
+    }
+
     func members(of person: PersonID) -> [PersonID] {
-        guard let place = place(of: person) else { return [person] }
+        guard let place = place(of: person), isListed(nodes[place].group) else { return [person] }
         return membersInRing(of: place).sorted()
     }
 
     /// Some members, in the order of the ring. The ring begins with the root.
     func members(of person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
-        guard let own = place(of: person) else { return after == nil ? [person] : [] }
+        guard let own = place(of: person), isListed(nodes[own].group) else { return after == nil ? [person] : [] }
         let first = groups[nodes[own].group].root
         var next = first
         if let after {
@@ -133,7 +138,7 @@ final class GroupIndex: @unchecked Sendable {
 
     /// Some merges of a group, in any order.
     func merges(of person: PersonID, limit: Int) -> [Merge] {
-        guard let own = place(of: person) else { return [] }
+        guard let own = place(of: person), isListed(nodes[own].group) else { return [] }
         var page: [Merge] = []
         var next = groups[nodes[own].group].firstMerge
         while next != GroupIndex.none, page.count < limit {
@@ -145,7 +150,7 @@ final class GroupIndex: @unchecked Sendable {
 
     /// The merges on the way from one person of a group to another, in the order of the way.
     func path(from start: PersonID, to end: PersonID) -> [Merge] {
-        guard let first = place(of: start), let last = place(of: end) else { return [] }
+        guard let first = place(of: start), let last = place(of: end), isListed(nodes[first].group) else { return [] }
         func climb(_ from: UInt32) -> [(person: UInt32, merge: UInt32)] {
             var steps: [(person: UInt32, merge: UInt32)] = []
             var person = from
@@ -184,6 +189,7 @@ final class GroupIndex: @unchecked Sendable {
     }
 
     private func membersInRing(of place: UInt32) -> [PersonID] {
+        guard isListed(nodes[place].group) else { return [person(at: place)] }
         var members: [PersonID] = []
         members.reserveCapacity(Int(groups[nodes[place].group].size))
         forEachMember(of: place) { members.append(self.person(at: $0)) }
@@ -196,6 +202,7 @@ final class GroupIndex: @unchecked Sendable {
     }
 
     private func mergesInChain(of group: UInt32) -> [Merge] {
+        guard isListed(group) else { return [] }
         var found: [Merge] = []
         var place = groups[group].firstMerge
         while place != GroupIndex.none {
@@ -269,7 +276,7 @@ final class GroupIndex: @unchecked Sendable {
 
     /// Whether a merge by a rule between two people is in force, as the batch sees it.
     func areMergedPending(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
-        (merges(between: one, other) + pendingPairs[Pair(one, other), default: []]).contains {
+        (merges(between: one, other) + pendingPairs[PersonPair(one, other), default: []]).contains {
             $0.rule == rule && pendingUndos[$0.id] == nil
         }
     }
@@ -350,7 +357,7 @@ final class GroupIndex: @unchecked Sendable {
     func apply(_ merge: Merge) {
         let (from, into) = (pendingOrNew(of: merge.from), pendingOrNew(of: merge.into))
         pendingMerges[merge.id] = merge
-        pendingPairs[Pair(merge), default: []].append(merge)
+        pendingPairs[PersonPair(merge), default: []].append(merge)
         if from === into {
             from.merges.append(merge)
             return
@@ -466,7 +473,10 @@ final class GroupIndex: @unchecked Sendable {
 
     /// Notes a committed sighting of a person.
     func see(_ person: PersonID, at moment: SeenAt) {
-        if totals.isEmpty { return }
+        if totals.isEmpty, !hasPending { return }
+        if hasPending, let pending = pending(of: person), let seen = pending.totals?.lastSeen, seen < moment {
+            pending.totals?.lastSeen = moment
+        }
         guard let place = place(of: person), let seen = totals[nodes[place].group]?.lastSeen, seen < moment else {
             return
         }
@@ -479,6 +489,24 @@ final class GroupIndex: @unchecked Sendable {
             let label = nodes[place].group
             guard groups[label].root == place, Int(groups[label].size) >= Group.membersWithFolds else { continue }
             totals[label] = sum(membersInRing(of: place), ownTotals)
+        }
+    }
+
+    /// The groups as the changes of the batch leave them. Groups without changes are not among them.
+    var changed: [ChangedGroup] {
+        pendingTops.map { pending in
+            var parts: [ChangedGroup.Part] = []
+            forEachPart(of: pending) { part, _ in
+                switch part {
+                case .person(let person): parts.append(.person(person))
+                case .committed(let place): parts.append(.stored(root: person(at: groups[nodes[place].group].root)))
+                case .listed(let group): parts.append(.listed(group.members))
+                case .pending: break
+                }
+            }
+            return ChangedGroup(
+                root: pending.root, count: pending.count, parts: parts,
+                totals: pending.count < Group.membersWithFolds ? nil : totals(of: pending))
         }
     }
 
@@ -519,6 +547,30 @@ final class GroupIndex: @unchecked Sendable {
         forgetPending()
     }
 
+    /// Adds a large group without its members, apart from some.
+    func load(_ group: StoredGroup, members: [PersonID]) {
+        let first = node(of: group.root)
+        let label = nodes[first].group
+        for member in members where member != group.root {
+            let place = node(of: member)
+            freeGroups.append(nodes[place].group)
+            nodes[place].group = label
+        }
+        groups[label].size = UInt32(group.count)
+        unlisted.insert(label)
+    }
+
+    /// Adds a merge of such a group.
+    func load(unlisted merge: Merge) {
+        pendingMerges[merge.id] = merge
+        pendingPairs[PersonPair(merge), default: []].append(merge)
+    }
+
+    /// Sets the totals of a group, after its members or its merges were added.
+    func load(_ counted: GroupTotals, ofGroupWith root: PersonID) {
+        if let place = place(of: root) { totals[nodes[place].group] = counted }
+    }
+
     /// Adds a merge in force.
     func load(_ merge: Merge) {
         let (from, into) = (node(of: merge.from), node(of: merge.into))
@@ -547,7 +599,7 @@ final class GroupIndex: @unchecked Sendable {
             freeGroups.append(small)
             totals[small] = nil
         } else {
-            supporting[Pair(merge), default: []].insert(merge.id)
+            supporting[PersonPair(merge), default: []].insert(merge.id)
         }
         groups[large].root = root
         chain(place, upTo: place, to: large)
@@ -574,8 +626,8 @@ final class GroupIndex: @unchecked Sendable {
         }
         mergesByID.remove(SlotTable.spread(id.rawValue), undone)
         freeMerges.append(undone)
-        let isSupporting = supporting[Pair(merge)]?.remove(id) != nil
-        if supporting[Pair(merge)]?.isEmpty == true { supporting[Pair(merge)] = nil }
+        let isSupporting = supporting[PersonPair(merge)]?.remove(id) != nil
+        if supporting[PersonPair(merge)]?.isEmpty == true { supporting[PersonPair(merge)] = nil }
         for (number, side) in sides.enumerated() { write(side, in: number == 0 ? group : newGroup()) }
         if sides.count == 1, !isSupporting { grow(sides[0]) }
     }
@@ -586,8 +638,8 @@ final class GroupIndex: @unchecked Sendable {
         var forest = MergeForest()
         for merge in listed.merges {
             guard forest.join(merge), let place = place(of: merge.id) else { continue }
-            supporting[Pair(merge)]?.remove(merge.id)
-            if supporting[Pair(merge)]?.isEmpty == true { supporting[Pair(merge)] = nil }
+            supporting[PersonPair(merge)]?.remove(merge.id)
+            if supporting[PersonPair(merge)]?.isEmpty == true { supporting[PersonPair(merge)] = nil }
             hang(from: merges[place].from)
             nodes[merges[place].from].up = place
         }

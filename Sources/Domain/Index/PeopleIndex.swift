@@ -470,6 +470,24 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Adds a committed merge in force.
     package func load(_ merge: Merge) { groups.load(merge) }
 
+    /// Adds a large group without its members, apart from some.
+    func load(_ group: StoredGroup, members: [PersonID]) { groups.load(group, members: members) }
+
+    /// Adds a committed merge in force of such a group.
+    func load(unlisted merge: Merge) { groups.load(unlisted: merge) }
+
+    /// Sets the totals of a large group, after its members or its merges were added.
+    func load(_ totals: GroupTotals, ofGroupWith root: PersonID) { groups.load(totals, ofGroupWith: root) }
+
+    /// Gets the root of a group without members when a decision needs the members.
+    var noteUnlisted: (PersonID) -> Void {
+        get { groups.noteUnlisted }
+        set { groups.noteUnlisted = newValue }
+    }
+
+    /// The groups as the changes of the batch leave them.
+    package var changedGroups: [ChangedGroup] { groups.changed }
+
     /// Counts the totals of large groups, after all people, links, rows and merges were loaded.
     package func finishLoading() { groups.countAll() }
 

@@ -21,12 +21,14 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
 
     package init(
         _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, lastRow: Int64 = 0,
-        sightings: [PersonID: SeenAt] = [:]
+        sightings: [PersonID: SeenAt] = [:], groupSightings: [PersonID: SeenAt] = [:]
     ) {
         self.loaded = loaded
         replays = loaded.replays
-        index = loaded.index(directory, lastLink: lastLink, lastRow: lastRow, sightings: sightings)
+        index = loaded.index(
+            directory, lastLink: lastLink, lastRow: lastRow, sightings: sightings, groupSightings: groupSightings)
         let missing = missing
+        index.noteUnlisted = { missing.asks.groups.insert($0) }
         index.findNamedRow = { hash in
             if !loaded.asked.namedRows.contains(hash) { missing.asks.namedRows.insert(hash) }
             return loaded.namedRows[hash]
@@ -42,6 +44,21 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
 
     package var trace: GroupTrace { index.trace }
 
+    /// The label of a person's group before the batch; nil for a person without merges.
+    package func group(of person: PersonID) -> PersonID? { loaded.people[person]?.group }
+
+    /// The labels of the large groups of the loaded people.
+    ///
+    /// - Parameter changed: the labels of the groups that the batch has changed, by their roots.
+    package func largeGroups(_ changed: [PersonID: PersonID] = [:]) -> [PersonID: PersonID] {
+        if changed.isEmpty, loaded.groups.values.allSatisfy({ !$0.isLarge }) { return [:] }
+        return loaded.people.compactMapValues { person in
+            let group = index.pending.group(of: person.id)
+            guard group.keepsFolds else { return nil }
+            return changed[group.root] ?? person.group
+        }
+    }
+
     package func earlier(_ claim: ReplayClaim) -> RememberedCall? { replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) {
@@ -52,7 +69,13 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
         for change in entry.changes {
             switch change {
             case .rowAdded(let person, _), .rowSuperseded(let person, _, _): _ = view.person(person)
-            case .personMade, .linked, .unlinked, .documentPut, .merged, .mergeUndone, .personErased, .projectMade,
+            case .merged(let merge):
+                // Both groups are kept as one from now on. A person of this very call is not there yet.
+                for person in [merge.from, merge.into] where !entry.makes(person) { _ = view.person(person) }
+            case .mergeUndone(let merge):
+                // Both sides are listed, and counted anew.
+                for member in view.group(of: merge.from).members { _ = view.person(member) }
+            case .personMade, .linked, .unlinked, .documentPut, .personErased, .projectMade,
                 .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
                 break
             }
@@ -66,6 +89,12 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
     }
 
     package func see(_ person: PersonID, at moment: SeenAt) { index.see(person, at: moment) }
+}
+
+extension JournalEntry {
+    fileprivate func makes(_ person: PersonID) -> Bool {
+        changes.contains { if case .personMade(let made, _) = $0 { made == person } else { false } }
+    }
 }
 
 extension Change {
@@ -125,12 +154,17 @@ package struct LoadingFacts: DecisionFacts {
     package func merge(_ id: MergeID) -> Merge? {
         if let merge = base.merge(id) { return merge }
         // A loaded merge that is not in force was undone by the batch.
-        if loaded.merges[id] == nil, !loaded.asked.merges.contains(id) { missing.asks.merges.insert(id) }
+        if !loaded.has(id), !loaded.asked.merges.contains(id) { missing.asks.merges.insert(id) }
         return nil
     }
 
     package func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
-        isHere(one) && base.areMerged(one, other, by: rule)
+        guard isHere(one), isHere(other) else { return false }
+        if loaded.lacksMerges(between: one, other) {
+            missing.asks.pairs.insert(PersonPair(one, other))
+            return false
+        }
+        return base.areMerged(one, other, by: rule)
     }
 
     package func group(of person: PersonID) -> Group { isHere(person) ? base.group(of: person) : Group(alone: person) }
@@ -145,6 +179,12 @@ package struct LoadingFacts: DecisionFacts {
         if let body = loaded.documents[key] { return body.isEmpty ? nil : body }
         if !loaded.asked.documents.contains(key) { missing.asks.documents.insert(key) }
         return nil
+    }
+
+    package func knows(_ document: DocumentKey) -> Bool {
+        if base.pendingDocument(document) != nil || loaded.asked.documents.contains(document) { return true }
+        missing.asks.documents.insert(document)
+        return false
     }
 
     package func knowsRow(_ hash: RowHash) -> Bool {

@@ -1,0 +1,140 @@
+import Domain
+import Engine
+import StorePostgres
+import TestKit
+import Testing
+
+@Suite("What a batch reads of groups", .enabled(if: PostgresCluster.absence == nil, "PostgreSQL is not installed."))
+struct LoadedGroupTests {
+    /// A store with a user of many devices, each a person of its own that was merged into the user.
+    private struct World {
+        let fixture: StoreFixture
+        let user: PersonID
+        let devices: [PersonID]
+
+        init(members: Int) throws {
+            try self.init(StoreFixture.patient(.postgres), "grace", members: members)
+        }
+
+        init(_ fixture: StoreFixture, _ name: String, members: Int) throws {
+            self.fixture = fixture
+            user = try fixture.identify([.customerID: name]).person
+            var devices: [PersonID] = []
+            for start in stride(from: 1, to: members, by: 500) {
+                let numbers = start..<min(start + 500, members)
+                let made = fixture.process(
+                    numbers.map { StoreFixture.IdentifyCall([.iosIDFV: "\(name)'s phone \($0)"]) })
+                let people = try made.map { try #require(try $0.get().as(Identified.self)).person }
+                for merged in fixture.process(people.map { [user] in MergePeople(from: $0, into: user) }) {
+                    _ = try merged.get()
+                }
+                devices += people
+            }
+            self.devices = devices
+        }
+    }
+
+    @Test("a call reads no more of a group of 10,000 than of a group of ten")
+    func reads() throws {
+        var reads: [String: [Int]] = [:]
+        for members in [10, 1000, 9_999] {
+            let world = try World(members: members)
+            let (fixture, store) = (world.fixture, try #require(world.fixture.postgres))
+            let hash = store.hash
+            let stranger = try fixture.identify([.iosIDFV: "stranger"]).person
+            func read(_ name: String, _ act: any Act) throws {
+                _ = try fixture.process(act)
+                reads[name, default: []].append(store.factsRead)
+            }
+            func named(_ names: [IdentityType: String]) -> [Identity] {
+                names.sorted { $0.key.rawValue < $1.key.rawValue }
+                    .map { Identity($0.key, $0.value, in: TestKit.World.project, hash: hash) }
+            }
+            let both = named([.customerID: "grace", .iosIDFV: "grace's phone 7"])
+            try read("identify", Identify(.start, identities: named([.customerID: "grace"])))
+            try read("login", Identify(.login, identities: both))
+            try read("a device", Identify(.start, identities: named([.iosIDFV: "grace's phone 7"])))
+            try read(
+                "a new identity", Identify(.login, identities: named([.customerID: "grace", .email: "g@navy.mil"])))
+            let rows = [Row(.event, at: fixture.clock.now, body: Array("{}".utf8))]
+            let attributes = [Attributes.Write("rank", Array(#""admiral""#.utf8))]
+            try read(
+                "ingest", Ingest(person: world.devices[3], identities: [], attributes: attributes, rows: rows))
+            try read("merge", MergePeople(from: stranger, into: world.user))
+            #expect(throws: CallFailure.self) {
+                try read("merged already", MergePeople(from: stranger, into: world.user))
+            }
+            fixture.fold()
+            try #expect(PostgresDoctor(#require(fixture.schema)) { _ in }.examine() == [])
+        }
+        #expect(reads.count == 6)
+        for (name, counts) in reads {
+            // The members of a small group come with it.
+            #expect(counts[1] <= counts[0] + 8 && counts[2] <= counts[1] + 1, "\(name): \(counts)")
+        }
+    }
+
+    @Test("an undo in a group of 1,000 lists the group, and both sides are whole")
+    func undo() throws {
+        let world = try World(members: 1000)
+        let fixture = world.fixture
+        let rows = [Row(.event, at: fixture.clock.now, body: Array("{}".utf8))]
+        for device in world.devices.prefix(3) {
+            _ = try fixture.process(Ingest(person: device, identities: [], attributes: [], rows: rows))
+        }
+        let merge = try #require(
+            try fixture.store.read { snapshot throws(StoreFault) in
+                snapshot.group(of: world.user).merges.first { $0.from == world.devices[1] }
+            })
+        _ = try fixture.process(UndoMerge(merge.id))
+        let sides = try fixture.store.read { snapshot throws(StoreFault) in
+            try [world.user, world.devices[1]].map { person throws(StoreFault) in
+                let group = snapshot.group(of: person)
+                return [group.count, try snapshot.totals(of: group).rows[.event, default: 0]]
+            }
+        }
+        #expect(sides == [[999, 2], [1, 1]])
+        try #expect(PostgresDoctor(#require(fixture.schema)) { _ in }.examine() == [])
+        // What the batch reads of the rest is what the store has of it.
+        _ = try fixture.process(MergePeople(from: world.devices[1], into: world.devices[5]))
+        try #expect(PostgresDoctor(#require(fixture.schema)) { _ in }.examine() == [])
+    }
+
+    @Test(
+        "the doctor finds totals of a large group that are wrong",
+        arguments: [
+            "UPDATE group_rows SET count = count + 1", "DELETE FROM group_identities",
+            "UPDATE groups SET last_seen = 1",
+            "UPDATE groups SET first = first + 1",
+        ])
+    func doctor(_ sql: String) throws {
+        let world = try World(members: 20)
+        let rows = [Row(.event, at: world.fixture.clock.now, body: Array("{}".utf8))]
+        _ = try world.fixture.process(Ingest(person: world.user, identities: [], attributes: [], rows: rows))
+        let settings = try #require(world.fixture.schema)
+        try #expect(PostgresDoctor(settings) { _ in }.examine() == [])
+        _ = try PostgresCluster.shared.get().run("SET search_path = \(settings.schema); \(sql)")
+        let codes = try PostgresDoctor(settings) { _ in }.examine().map(\.code)
+        #expect(codes.contains("group_totals") || codes.contains("group"))
+    }
+
+    @Test("the groups of a store of the version before are made when it is opened")
+    func migrates() throws {
+        let world = try World(members: 20)
+        let fixture = world.fixture
+        let pair = try (fixture.identify([.email: "a@x"]).person, fixture.identify([.email: "b@x"]).person)
+        _ = try fixture.process(MergePeople(from: pair.0, into: pair.1))
+        let settings = try #require(fixture.schema)
+        fixture.fold()
+        let groups = {
+            try PostgresCluster.shared.get().run(
+                "SET search_path = \(settings.schema); SELECT root, size, last_seen FROM groups ORDER BY root;"
+                    + "SELECT type, count FROM group_identities ORDER BY 1")
+        }
+        let before = try groups()
+        try fixture.forgetGroups()
+        try #expect(groups() == before)
+        #expect(before.contains("|20|"))
+        try #expect(PostgresDoctor(settings) { _ in }.examine() == [])
+    }
+}
