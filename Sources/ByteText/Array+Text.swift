@@ -58,6 +58,16 @@ extension [UInt8] {
         append(copying: buffer.span)
     }
 
+    /// Appends bytes in pairs of hexadecimal digits.
+    package mutating func append(hexadecimal bytes: [UInt8]) {
+        append(addingCapacity: bytes.count * 2) { output in
+            for byte in bytes {
+                output.append(Hexadecimal.digit(byte >> 4))
+                output.append(Hexadecimal.digit(byte & 15))
+            }
+        }
+    }
+
     /// Copies bytes.
     package init(copying bytes: borrowing Span<UInt8>) {
         self = unsafe bytes.withUnsafeBufferPointer { unsafe Array($0) }

@@ -21,6 +21,11 @@ package enum Base64 {
         String(decoding: letters(of: Array(bytes), forAddresses), as: UTF8.self)
     }
 
+    /// Appends bytes in these letters to a text.
+    package static func appendForAddresses(_ bytes: [UInt8], to text: inout [UInt8]) {
+        append(bytes, forAddresses, to: &text)
+    }
+
     /// The bytes of a text with these letters; nil for other texts, also for texts with padding.
     package static func decodeForAddresses(_ text: borrowing Span<UInt8>) -> [UInt8]? {
         text.count % 4 == 1 ? nil : bytes(text, count: text.count, addressValues)
@@ -31,18 +36,24 @@ package enum Base64 {
     private static func letters(of bytes: [UInt8], _ alphabet: [UInt8]) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
-        var bits: UInt32 = 0
-        var held = 0
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            held += 8
-            while held >= 6 {
-                held -= 6
-                text.append(alphabet[Int(bits >> UInt32(held) & 63)])
-            }
-        }
-        if held > 0 { text.append(alphabet[Int(bits << UInt32(6 - held) & 63)]) }
+        append(bytes, alphabet, to: &text)
         return text
+    }
+
+    private static func append(_ bytes: [UInt8], _ alphabet: [UInt8], to text: inout [UInt8]) {
+        text.append(addingCapacity: (bytes.count * 4 + 2) / 3) { text in
+            var bits: UInt32 = 0
+            var held = 0
+            for byte in bytes {
+                bits = bits << 8 | UInt32(byte)
+                held += 8
+                while held >= 6 {
+                    held -= 6
+                    text.append(alphabet[Int(bits >> UInt32(held) & 63)])
+                }
+            }
+            if held > 0 { text.append(alphabet[Int(bits << UInt32(6 - held) & 63)]) }
+        }
     }
 
     private static func bytes(_ text: borrowing Span<UInt8>, count: Int, _ values: [UInt8]) -> [UInt8]? {

@@ -3,8 +3,10 @@ import COpenSSL
 /// A signing key of RFC 8032. Several threads may use it at once.
 @safe
 package final class Ed25519Key: @unchecked Sendable {
-    // Unchecked: OpenSSL only reads a finished key.
+    // Unchecked: OpenSSL only reads a finished key, and copies what it needs for a signature.
     private let key: OpaquePointer
+    /// The beginning of a signature by the key.
+    private let signer: OpaquePointer
     /// The 32 bytes with which other parties check signatures.
     package let publicKey: [UInt8]
 
@@ -20,15 +22,22 @@ package final class Ed25519Key: @unchecked Sendable {
         var (publicKey, count) = ([UInt8](repeating: 0, count: 32), 32)
         let read = unsafe EVP_PKEY_get_raw_public_key(key, &publicKey, &count) == 1
         precondition(read && count == 32, "OpenSSL could not read a key.")
+        guard let signer = unsafe onym_ed25519_signer_new(key) else {
+            preconditionFailure("OpenSSL could not prepare a signature.")
+        }
         unsafe self.key = key
+        unsafe self.signer = signer
         self.publicKey = publicKey
     }
 
-    deinit { unsafe EVP_PKEY_free(key) }
+    deinit {
+        unsafe EVP_MD_CTX_free(signer)
+        unsafe EVP_PKEY_free(key)
+    }
 
     package func sign(_ message: [UInt8]) -> [UInt8] {
         var signature = [UInt8](repeating: 0, count: Ed25519Key.signatureBytes)
-        let made = unsafe onym_ed25519_sign(key, message, message.count, &signature) == 1
+        let made = unsafe onym_ed25519_sign(signer, message, message.count, &signature) == 1
         precondition(made, "OpenSSL could not sign.")
         return signature
     }

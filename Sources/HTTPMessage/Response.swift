@@ -8,8 +8,29 @@ package struct Response: Equatable, Sendable {
 
         /// Makes a field. A byte of the value that could end the value early becomes a space.
         package init(_ name: String, _ value: String) {
-            let value = value.utf8.map { ByteClass.isFieldValue($0) ? $0 : ASCII.space }
-            line = Array("\(name): ".utf8) + value + Array("\r\n".utf8)
+            line = Field.line(name.utf8.span, value.utf8.span)
+        }
+
+        /// Makes a field of a value in bytes, in the same way.
+        package init(_ name: StaticString, bytes value: [UInt8]) {
+            var bytes: [UInt8] = []
+            bytes.append(name)
+            line = Field.line(bytes.span, value.span)
+        }
+
+        private static func line(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>) -> [UInt8] {
+            var line: [UInt8] = []
+            line.reserveCapacity(name.count + value.count + 4)
+            line.append(copying: name)
+            line.append(": ")
+            line.append(copying: value)
+            var next = name.count + 2
+            while let index = ByteClass.firstForbiddenInFieldValue(line.span, from: next) {
+                line[index] = ASCII.space
+                next = index + 1
+            }
+            line.append("\r\n")
+            return line
         }
     }
 

@@ -43,6 +43,12 @@ package struct Request: Sendable {
         head.value(of: name, in: headBytes.span) != nil
     }
 
+    /// Lends the path and the query as the client sent them; nil for a request without a path.
+    package func withPathAndQuery<Result>(_ body: (borrowing Span<UInt8>) -> Result) -> Result? {
+        guard case .path(let path, let query) = head.target else { return nil }
+        return body(headBytes.span.extracting(path.lowerBound..<(query ?? path).upperBound))
+    }
+
     /// The path as the client sent it, with its percent-encoding.
     package var rawPath: String {
         guard case .path(let path, _) = head.target else { return "*" }

@@ -29,6 +29,9 @@ struct SignatureTests {
         let message = SignatureTests.bytes(row.message)
         let signature = key.sign(message)
         #expect(signature == SignatureTests.bytes(row.signature))
+        // What is prepared for a signature stays as it is.
+        #expect(key.sign([1]) == Ed25519Key(seed: SignatureTests.bytes(row.seed)).sign([1]))
+        #expect(key.sign(message) == signature)
         let publicKey = PublicKey.ed25519(key.publicKey)
         #expect(publicKey.verifies(signature, of: message))
         #expect(!publicKey.verifies(signature, of: message + [0]))
