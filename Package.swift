@@ -254,7 +254,8 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
+                "ByteText", "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk",
+                "Gateway",
                 "JSON",
                 "Program",
                 "SQLite", "StoreMemory",
@@ -289,6 +290,10 @@ let package = Package(
             path: "Tests/OneSeed", swiftSettings: testSettings),
         .executableTarget(
             name: "onym-world", dependencies: ["OneSeed"], path: "Tests/OnymWorld", swiftSettings: testSettings),
+        // Stand-ins for app stores, for whoever tries purchases.
+        .executableTarget(
+            name: "onym-stores", dependencies: ["ByteText", "Crypto", "TestKit", "Threads"], path: "Tests/OnymStores",
+            swiftSettings: testSettings),
         .testTarget(
             name: "WorldTests", dependencies: ["Domain", "OneSeed", "TestKit"],
             swiftSettings: testSettings),
@@ -300,7 +305,7 @@ let package = Package(
                 "example-claim",
                 "example-entitlements",
                 "example-idsync",
-                "example-linking", "onym", "sdk-host",
+                "example-linking", "onym", "onym-stores", "sdk-host",
             ],
             exclude: ["Clients", "VendorNames"], swiftSettings: testSettings),
         // What developers run, `Tools/...`.

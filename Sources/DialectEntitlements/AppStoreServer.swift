@@ -67,16 +67,36 @@ package struct AppStoreServer: Sendable {
         of original: String, of bundleIDs: ArraySlice<String>, at now: Instant,
         next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
     ) -> StoreCheck {
-        page(original, bundleIDs, now, revision: nil, [], pages: 1, next)
+        page(of: .history, original, bundleIDs, now, revision: nil, [], pages: 1, next)
     }
 
-    /// Reads a page of the history after the transactions of the pages before.
+    /// Asks for the refunded transactions of the account that has a purchase.
+    ///
+    /// - Parameters:
+    ///   - original: the purchase's original transaction.
+    ///   - bundleIDs: the apps of the project, one of which has the purchase.
+    ///   - now: the present moment.
+    ///   - next: reads the signed transactions.
+    func askRefunds(
+        of original: String, of bundleIDs: ArraySlice<String>, at now: Instant,
+        next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
+    ) -> StoreCheck {
+        page(of: .refunds, original, bundleIDs, now, revision: nil, [], pages: 1, next)
+    }
+
+    /// A list of an account's transactions.
+    private enum List: String, Sendable {
+        case history = "inApps/v2/history/"
+        case refunds = "inApps/v2/refund/lookup/"
+    }
+
+    /// Reads a page of a list after the transactions of the pages before.
     private func page(
-        _ original: String, _ bundleIDs: ArraySlice<String>, _ now: Instant, revision: String?, _ before: [String],
-        pages: Int, _ next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
+        of list: List, _ original: String, _ bundleIDs: ArraySlice<String>, _ now: Instant, revision: String?,
+        _ before: [String], pages: Int, _ next: @escaping @Sendable ([String], LoopTools) -> StoreCheck
     ) -> StoreCheck {
         let query = revision.map { "?revision=\(PercentCoding.encode($0))" } ?? ""
-        return read("inApps/v2/history/", original, query, of: bundleIDs, at: now) { body, tools in
+        return read(list.rawValue, original, query, of: bundleIDs, at: now) { body, tools in
             guard let page = try? tools.json.read(body, { root throws(JSONFault) in try HistoryPage(root) }) else {
                 return AppStoreServer.outage
             }
@@ -84,7 +104,8 @@ package struct AppStoreServer: Sendable {
             guard page.hasMore, let revision = page.revision, pages < AppStoreServer.pagesAtMost else {
                 return next(all, tools)
             }
-            return self.page(original, bundleIDs, now, revision: revision, all, pages: pages + 1, next)
+            return self.page(
+                of: list, original, bundleIDs, now, revision: revision, all, pages: pages + 1, next)
         } otherwise: {
             .bad(.unknown)
         }
@@ -299,8 +320,18 @@ extension AppStore {
     }
 
     /// Asks Apple for the present state of a purchase.
+    ///
+    /// - Parameters:
+    ///   - purchase: the purchase.
+    ///   - catalog: the products of the project.
+    ///   - project: the project.
+    ///   - now: the present moment.
+    ///   - directory: the project's apps.
+    ///   - withRefunds: whether Apple is also asked about refunds of a subscription's earlier periods. They change no access, and
+    ///     cost a second question.
     func question(
-        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory
+        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
+        withRefunds: Bool
     ) -> StoreCheck {
         guard let server else { return .unavailable(.appStore, .notSetUp) }
         let bundleIDs = bundleIDs(of: project, directory)
@@ -323,12 +354,37 @@ extension AppStore {
         } next: { last, tools in
             guard let text = last.transaction else { return .bad(.unreadable) }
             do throws(StoreProblem) {
-                return .done(.success(try state(text, last.renewal, in: project, at: now, tools)))
+                let told = try state(text, last.renewal, in: project, at: now, tools)
+                return withRefunds
+                    ? refunds(of: purchase, after: told, server, bundleIDs, in: project, at: now)
+                    : .done(.success(told))
             } catch {
                 return .done(.failure(error))
             }
         } otherwise: {
             .bad(.unknown)
+        }
+    }
+
+    /// Adds the refunds of a purchase to what Apple has said about its last period. Without them, that still counts.
+    private func refunds(
+        of purchase: Purchase, after told: [Receipt], _ server: AppStoreServer, _ bundleIDs: [String],
+        in project: ProjectID, at now: Instant
+    ) -> StoreCheck {
+        server.askRefunds(of: purchase.originalTransaction, of: bundleIDs[...], at: now) { texts, tools in
+            let refunded = texts.flatMap { text in (try? state(text, nil, in: project, at: now, tools)) ?? [] }
+            return .done(.success(told + refunded.filter { $0.purchase == purchase.id }))
+        }.or(told)
+    }
+}
+
+extension StoreCheck {
+    /// The same check, which has other statements if the store does not answer.
+    fileprivate func or(_ receipts: [Receipt]) -> StoreCheck {
+        switch self {
+        case .done(.success): self
+        case .done(.failure): .done(.success(receipts))
+        case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).or(receipts) }
         }
     }
 }

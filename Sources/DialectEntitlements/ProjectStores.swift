@@ -177,7 +177,9 @@ package final class ProjectStores: Sendable {
         about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
         then next: @escaping @Sendable (_ fault: String?) -> Step
     ) -> Step {
-        of(project, directory).question(about: purchase, catalog, in: project, at: now, directory).step { result in
+        of(project, directory).question(
+            about: purchase, catalog, in: project, at: now, directory, withRefunds: true
+        ).step { result in
             self.note(result, of: purchase.source, project, at: now)
             return switch result {
             case .success(let receipts): .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }

@@ -237,11 +237,12 @@ struct TestStore: StoreValidator {
 extension StoreValidators {
     /// Asks the store of a purchase for the purchase's present state.
     func question(
-        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory
+        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
+        withRefunds: Bool = false
     ) -> StoreCheck {
         switch purchase.source {
         case .appStore:
-            appStore?.question(about: purchase, catalog, in: project, at: now, directory)
+            appStore?.question(about: purchase, catalog, in: project, at: now, directory, withRefunds: withRefunds)
                 ?? .unavailable(.appStore, .notSetUp)
         case .playStore:
             play?.question(about: purchase, in: project, at: now) ?? .unavailable(.playStore, .notSetUp)

@@ -415,6 +415,33 @@ struct CrossStoreTests {
         #expect(try scene.client.active("A") == [])
     }
 
+    @Test("an operator is told of refunds of earlier periods too, and they end nothing (A21)")
+    func earlierRefund() throws {
+        let scene = try StoresScene()
+        try scene.client.makeUser("A")
+        var first = Told(id: "400", original: "400", end: 30)
+        #expect(try scene.report("A", try scene.signed(first)).status == 201)
+        try scene.says(Told(id: "401", original: "400", start: 30, end: 60, signed: 30))
+        scene.turn(to: 31)
+        func check() throws -> String {
+            let answer = try scene.client.administrator("POST", "/purchases/appstore:400/check").body
+            #expect(answer.contains(#""fault":null"#) && answer.contains(#""why":"period_runs""#), "\(answer)")
+            return try scene.iOS("/v1/user/init", "A").body
+        }
+        // What Apple says of the last period counts also while it does not answer about refunds.
+        scene.refunds.withLock { $0 = nil }
+        #expect(try !check().contains("transaction_revoke_timestamp"))
+        (first.signed, first.revoked) = (31, 31)
+        // A refund of another purchase of the account changes nothing here.
+        let other = Told(id: "500", original: "500", end: 30, signed: 31, revoked: 31)
+        let texts = try [first, other].map { try scene.signed($0) }
+        scene.refunds.withLock { $0 = texts }
+        let launch = try check()
+        #expect(launch.components(separatedBy: "transaction_revoke_timestamp").count == 2, "\(launch)")
+        #expect(launch.contains(#""active":1"#))
+        #expect(try scene.client.administrator("GET", "/purchases/appstore:500/check").status == 404)
+    }
+
     @Test("the purchase says whether its receipt names the device", arguments: StoreKind.allCases)
     func device(_ kind: StoreKind) throws {
         let scene = try StoresScene(kind)

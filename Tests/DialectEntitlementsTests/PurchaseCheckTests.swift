@@ -317,7 +317,7 @@ struct PurchaseCheckTests {
         _ chain: AppleChain, production: StandIn, sandbox: StandIn,
         _ configure: @escaping (inout PurchaseChecker.Limits) -> Void = { _ in }
     ) throws -> AccessClient {
-        let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.path + "/leaf.key")))
         let root = try #require(Certificate(pem: chain.rootPEM))
         return try AccessClient(.memory, at: chain.now) {
             $0.stores.appStoreRoot = root

@@ -54,6 +54,8 @@ final class StoresScene {
     private let statuses = Monitor<[String: String]>([:])
     /// Apple's pages of past notifications.
     let history = Monitor<[[String]]>([])
+    /// Apple's list of refunds; nil while Apple does not answer about refunds.
+    let refunds = Monitor<[String]?>([])
     private let strangers = Monitor<[String: String]>([:])
     let google = PlayScene.Google()
     /// Stripe's last word about a subscription, by its id.
@@ -73,7 +75,7 @@ final class StoresScene {
         // The certificates are a little older than the first document.
         let start = chains.transactions.now + 60
         self.start = start
-        let history = history
+        let (history, refunds) = (history, refunds)
         let (statuses, strangers, subscriptions, faults) = (statuses, strangers, subscriptions, faults)
         @Sendable func fault(of store: String, _ another: String) -> StandIn.Answer? {
             switch faults.withLock({ $0[store] }) {
@@ -99,6 +101,11 @@ final class StoresScene {
                     #"{"notificationHistory":[\#(rows.joined(separator: ","))],"hasMore":\#(page + 1 < pages.count),"paginationToken":"p\#(page + 1)"}"#
                 )
             }
+            if path.hasPrefix("/inApps/v2/refund/lookup/") {
+                guard let texts = refunds.withLock({ $0 }) else { return .status(500, "") }
+                let all = texts.map { "\"\($0)\"" }.joined(separator: ",")
+                return .status(200, #"{"signedTransactions":[\#(all)],"revision":"1","hasMore":false}"#)
+            }
             let isStrangers = faults.withLock { $0["apple"] } == .strangersSignature
             let said = (isStrangers ? strangers : statuses).withLock { $0[id] }
             return said.map { .status(200, $0) } ?? .status(404, #"{"errorCode":4040010}"#)
@@ -110,7 +117,7 @@ final class StoresScene {
             }
             return subscriptions.withLock { $0[id] }.map { .status(200, $0) } ?? .status(404, "{}")
         }
-        let pem = try [UInt8](Data(contentsOf: URL(filePath: transactions.folder.path + "/leaf.key")))
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: transactions.path + "/leaf.key")))
         let root = try #require(Certificate(pem: transactions.rootPEM))
         let receiptRoot = try #require(Certificate(pem: receipts.rootPEM))
         let account = try PlayScene.account(at: google)

@@ -31,9 +31,12 @@ package final class StandIn: Sendable {
     private let log = Monitor<[Received]>([])
     private let answer: Monitor<@Sendable (Received) -> Answer>
 
-    package init(_ answer: @escaping @Sendable (Received) -> Answer) {
+    /// - Parameters:
+    ///   - port: the port; 0 for a free one.
+    ///   - answer: the answer to a request.
+    package init(port: UInt16 = 0, _ answer: @escaping @Sendable (Received) -> Answer) {
         self.answer = Monitor(answer)
-        let (descriptor, port) = StandIn.bind()
+        let (descriptor, port) = StandIn.bind(port)
         precondition(listen(descriptor, 128) == 0, "A test has no port to listen on.")
         self.port = port
         let (log, current) = (log, self.answer)
@@ -50,18 +53,22 @@ package final class StandIn: Sendable {
     /// A port that nobody listens on. It stays taken, so that nobody else gets it meanwhile.
     package static var deadPort: UInt16 { bind().port }
 
-    private static func bind() -> (descriptor: CInt, port: UInt16) {
+    private static func bind(_ port: UInt16 = 0) -> (descriptor: CInt, port: UInt16) {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        // A port that was named may have been left a moment ago.
+        var isAgain: CInt = port == 0 ? 0 : 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isAgain, socklen_t(MemoryLayout<CInt>.size))
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let isBound = withUnsafeMutablePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 Glibc.bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
             }
         }
-        precondition(isBound, "A test has no port to listen on.")
+        precondition(isBound, "Port \(port) of 127.0.0.1 is taken.")
         return (descriptor, UInt16(bigEndian: address.sin_port))
     }
 

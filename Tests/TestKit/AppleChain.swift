@@ -1,25 +1,29 @@
 import ByteText
 import Crypto
 import Foundation
-import TestKit
 
 /// A root, what it vouches for, and what that vouches for: as Apple has them.
-final class AppleChain: Sendable {
-    let now: Int64
-    let rootPEM: [UInt8]
-    let root: String
-    let intermediate: String
-    let leaf: String
+package final class AppleChain: Sendable {
+    package let now: Int64
+    package let rootPEM: [UInt8]
+    package let root: String
+    package let intermediate: String
+    package let leaf: String
     /// A leaf that is not marked as one that signs receipts.
-    let unmarked: String
-    let folder = TemporaryFolder()
+    package let unmarked: String
+    /// The folder of the keys and the certificates.
+    package let path: String
+    private let folder: TemporaryFolder?
 
     /// - Parameters:
     ///   - isOfRSA: whether the keys are of RSA, as those of receipts are.
     ///   - days: the days for which the certificates are valid.
-    init(isOfRSA: Bool = false, days: Int = 2) throws {
+    ///   - place: the folder of the files; nil for one that is there as long as the object is.
+    package init(isOfRSA: Bool = false, days: Int = 2, in place: String? = nil) throws {
+        folder = place == nil ? TemporaryFolder() : nil
+        path = place ?? folder?.path ?? ""
+        let path = path
         let newKey = isOfRSA ? ["-newkey", "rsa:2048"] : ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-        let path = folder.path
         func run(_ words: [String]) throws {
             let result = try Shell.result(words)
             guard result.code == 0 else { throw Shell.Failed(description: result.errors) }
@@ -58,13 +62,13 @@ final class AppleChain: Sendable {
     }
 
     /// A signed token of a payload.
-    func sign(_ payload: [String: Any], chain: [String]? = nil, algorithm: String = "ES256") throws -> String {
+    package func sign(_ payload: [String: Any], chain: [String]? = nil, algorithm: String = "ES256") throws -> String {
         let certificates = chain ?? [leaf, intermediate, root]
         let header = try JSONSerialization.data(withJSONObject: ["alg": algorithm, "x5c": certificates])
         let body = try JSONSerialization.data(withJSONObject: payload)
         let signed = Base64.encodeForAddresses([UInt8](header)) + "." + Base64.encodeForAddresses([UInt8](body))
         let key = certificates.first == unmarked ? "unmarked" : "leaf"
-        let pem = try [UInt8](Data(contentsOf: URL(filePath: "\(folder.path)/\(key).key")))
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: "\(path)/\(key).key")))
         guard let key = PrivateKey(pem: pem) else {
             throw Shell.Failed(description: "the key of a test cannot be read")
         }
