@@ -32,6 +32,9 @@ static const unsigned char console_list_js[] = {
 static const unsigned char console_main_js[] = {
 #embed "console/main.js"
 };
+static const unsigned char console_pages_access_js[] = {
+#embed "console/pages/access.js"
+};
 static const unsigned char console_pages_changes_js[] = {
 #embed "console/pages/changes.js"
 };
@@ -290,6 +293,9 @@ static const unsigned char docs_decisions_0052_steps_are_counted_md[] = {
 static const unsigned char docs_decisions_0053_a_world_in_one_seed_md[] = {
 #embed "../../docs/decisions/0053-a-world-in-one-seed.md"
 };
+static const unsigned char docs_decisions_0054_a_scan_in_slices_md[] = {
+#embed "../../docs/decisions/0054-a-scan-in-slices.md"
+};
 static const unsigned char docs_decisions_0059_several_master_keys_md[] = {
 #embed "../../docs/decisions/0059-several-master-keys.md"
 };
@@ -316,6 +322,7 @@ static const onym_file files[] = {
     FILE_OF("console", "layout.js", console_layout_js),
     FILE_OF("console", "list.js", console_list_js),
     FILE_OF("console", "main.js", console_main_js),
+    FILE_OF("console", "pages/access.js", console_pages_access_js),
     FILE_OF("console", "pages/changes.js", console_pages_changes_js),
     FILE_OF("console", "pages/data.js", console_pages_data_js),
     FILE_OF("console", "pages/explain.js", console_pages_explain_js),
@@ -402,6 +409,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0051-one-pipeline-for-routes.md", docs_decisions_0051_one_pipeline_for_routes_md),
     FILE_OF("docs", "decisions/0052-steps-are-counted.md", docs_decisions_0052_steps_are_counted_md),
     FILE_OF("docs", "decisions/0053-a-world-in-one-seed.md", docs_decisions_0053_a_world_in_one_seed_md),
+    FILE_OF("docs", "decisions/0054-a-scan-in-slices.md", docs_decisions_0054_a_scan_in_slices_md),
     FILE_OF("docs", "decisions/0059-several-master-keys.md", docs_decisions_0059_several_master_keys_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),

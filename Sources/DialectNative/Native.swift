@@ -100,7 +100,8 @@ package enum Native {
                 + EraseCalls.routes
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
-                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + UndoCalls.routes + AuditCalls.routes
+                + SearchCalls.routes + ScanCalls.routes + HeldCalls.routes + MergeReads.routes + UndoCalls.routes
+                + AuditCalls.routes
                 + ExplainCalls.routes
                 + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + SplitCalls.routes + SplitReads.routes

@@ -14,18 +14,36 @@ enum PeopleCalls {
             operation: Operation(
                 id: "people_find",
                 summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
+                description: """
+                    With ?order=recent instead of type and value, the call lists the people that calls made or changed \
+                    last, each group once on a page. It takes limit and cursor. The server reads at most \
+                    \(RecentPeople.readAtMost) calls of the journal for a page, so a page may be short: next_cursor \
+                    continues, and a later page may name a person again. Events that change nothing else do count; calls \
+                    that only find a person do not.
+                    """,
                 query: [
-                    .init("type", .string("An identity type."), required: true),
-                    .init("value", .string("The value of the identity."), required: true), AsOf.parameter,
-                ],
+                    .init("type", .string("An identity type.")),
+                    .init("value", .string("The value of the identity.")),
+                    .init("order", .string("The order of a list of people.", oneOf: [RecentPeople.order])),
+                ] + ListQuery.parameters + [AsOf.parameter],
                 responses: [
                     .init(
                         .ok, "The people.",
-                        schema: .object([.init("people", .array(profileSchema), required: true)]))
+                        schema: .anyOf([
+                            .object([.init("people", .array(profileSchema), required: true)]), RecentPeople.schema,
+                        ]))
                 ] + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (project, id) = (caller.project, request.id)
                 let asOf = try AsOf(request)
+                if let order = request.query?["order"] {
+                    let others = ["type", "value", "at"].filter { request.query?[$0] != nil }
+                    guard order == RecentPeople.order, others.isEmpty else {
+                        throw AdminText.wrong("order must be recent, without type, value and at.", id)
+                    }
+                    let recent = try RecentPeople(request)
+                    return { snapshot throws(StoreFault) in try recent.answer(in: project, snapshot) }
+                }
                 guard let query = request.query, let type = query["type"].flatMap(IdentityType.init(named:)),
                     let value = query["value"], !value.isEmpty
                 else {

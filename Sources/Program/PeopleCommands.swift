@@ -23,20 +23,114 @@ enum PersonCommand: ProgramCommand {
     }
 }
 
+/// `onym recent`: lists the people that calls made or changed last.
+enum RecentCommand: ProgramCommand {
+    static let name = "recent"
+    static let summary = "Lists the people that calls made or changed last."
+    static let usage = "onym recent [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query([
+            ("order", "recent"), ("limit", arguments["limit"]), ("cursor", arguments["cursor"]),
+        ])
+        return try context.show("GET", "/onym/v1/people\(query)")
+    }
+}
+
 /// `onym find`: finds what an id or a value names.
 enum FindCommand: ProgramCommand {
     static let name = "find"
     static let summary = "Finds what a text names: people, merges, splits, purchases and keys."
     static let usage = """
         onym find TEXT [--data DIR] [--project ID] [--json]
+        onym find --scan TEXT [--types TYPE,…] [--data DIR] [--project ID] [--json]
 
         TEXT is an id of any form, an identity such as customerid:42, or a whole value of any type.
+        With --scan, TEXT is a part of a value. The command reads all identities of the project, the last first, and prints
+        each person when it finds the person.
         """
     static let operands = ["TEXT"]
-    static let valuedFlags = ["project"]
+    static let valuedFlags = ["types", "project"]
+    static let switches = ["json", "scan"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("POST", "/onym/v1/search", body: CallText.body([("q", context.arguments.words[0])]))
+        let (text, types) = (context.arguments.words[0], context.arguments["types"])
+        if context.arguments.has("scan") { return try scan(text, types, context) }
+        guard types == nil else { throw .usage("--types is for --scan.") }
+        return try context.show("POST", "/onym/v1/search", body: CallText.body([("q", text)]))
+    }
+
+    /// Reads slice after slice, and prints each person once.
+    private static func scan(_ text: String, _ types: String?, _ context: CommandContext) throws(CommandFault) -> Int32
+    {
+        try context.controlClient().session { session throws(CommandFault) in
+            var (cursor, seen, read): (String?, Set<String>, Int64) = (nil, [], 0)
+            repeat {
+                let answer = try session.done(
+                    "POST", "/onym/v1/search/scan",
+                    body: CallText.body([("text", text), ("cursor", cursor)], lists: [("types", types)]))
+                let slice = try Slice(answer, isJSON: context.isForPrograms)
+                for (root, line) in slice.lines where seen.insert(root).inserted { context.terminal.result(line) }
+                (cursor, read) = (slice.next, read + slice.read)
+            } while cursor != nil
+            context.terminal.note("Read \(read) identities, found \(seen.count) people.")
+            return 0
+        }
+    }
+
+    /// The people of a slice, with their roots, and the place of the next slice.
+    private struct Slice {
+        var lines: [(root: String, line: String)] = []
+        var read: Int64 = 0
+        var next: String?
+
+        init(_ answer: ControlClient.Answer, isJSON: Bool) throws(CommandFault) {
+            self = try answer.read { root throws(JSONFault) in
+                var slice = Slice()
+                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                    switch key {
+                    case "results":
+                        try value.forEachElement(at: "results") { result throws(JSONFault) in
+                            slice.lines.append((try Slice.root(result), try Slice.line(result, isJSON)))
+                        }
+                    case "read": slice.read = try value.integer(at: "read")
+                    case "next_cursor": slice.next = value.isNull ? nil : try value.string(at: "next_cursor")
+                    default: break
+                    }
+                }
+                return slice
+            }
+        }
+
+        private init() {}
+
+        private static func root(_ result: JSONValue) throws(JSONFault) -> String {
+            var root = ""
+            try result.forEachMember(at: "a result") { key, value throws(JSONFault) in
+                if case "root" = key { root = try value.string(at: "root") }
+            }
+            return root
+        }
+
+        private static func line(_ result: JSONValue, _ isJSON: Bool) throws(JSONFault) -> String {
+            if isJSON {
+                var json = JSONWriter()
+                json.copy(result)
+                return String(decoding: json.bytes, as: UTF8.self)
+            }
+            var (parts, match): ([String: String], String) = ([:], "-")
+            try result.forEachMember(at: "a result") { key, value throws(JSONFault) in
+                if case "match" = key {
+                    match = try AnswerTable.row(value) ?? "-"
+                } else {
+                    parts[key.copy()] = try AnswerTable.line(value)
+                }
+            }
+            return [parts["root"] ?? "-", parts["label"] ?? "-", match, "last_seen \(parts["last_seen"] ?? "-")"]
+                .joined(separator: "  ")
+        }
     }
 }
 

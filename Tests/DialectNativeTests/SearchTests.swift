@@ -63,6 +63,99 @@ struct SearchTests {
         #expect(try find(client, split).first?["undone_at"] is String)
     }
 
+    /// A slice of a scan: the roots and values that were found, the number of identities that were read, and the next place.
+    private func scan(_ client: NativeClient, _ more: String) throws -> (found: [String], read: Int, next: String?) {
+        let answer = try client.post("/onym/v1/search/scan", "{\(more)}")
+        #expect(answer.status == 200, "\(more): \(answer)")
+        let found = answer.list("results").map { result in
+            let match = result["match"] as? [String: Any] ?? [:]
+            return "\(result["root"] ?? "") \(match["type"] ?? "")=\(match["value"] ?? "")"
+        }
+        return (found, try #require(answer.number("read")), answer.text("next_cursor"))
+    }
+
+    @Test("A part of a value finds people, each once, and no ended identity", arguments: StoreKind.allCases)
+    func parts(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let ada = try client.identify(#"{"customerid":"ada","email":"Ada.Lovelace@example.com"}"#)
+        let bob = try client.identify(#"{"customerid":"bob","email":"bob@example.com"}"#)
+        let erased = try client.identify(#"{"email":"gone@example.com"}"#)
+        #expect(try client.call("DELETE", "/onym/v1/people/\(erased)").status == 200)
+        #expect(try client.call("DELETE", "/onym/v1/people/\(bob)/identities/customerid/bob").status == 200)
+
+        let lovelace = try scan(client, #""text":"LOVELACE""#)
+        #expect(lovelace.found == ["\(ada) email=Ada.Lovelace@example.com"] && lovelace.next == nil, "\(lovelace)")
+        #expect(lovelace.read == 3, "the identities in force: \(lovelace)")
+        let example = try scan(client, #""text":"@example.""#)
+        #expect(example.found == ["\(bob) email=bob@example.com", "\(ada) email=Ada.Lovelace@example.com"])
+        #expect(try scan(client, #""text":"gone""#).found.isEmpty)
+        #expect(try scan(client, #""text":"bob","types":["customerid"]"#).found.isEmpty)
+        #expect(
+            try scan(client, #""text":"ad","types":["customerid"],"cursor":null"#).found == ["\(ada) customerid=ada"])
+        let rest = try scan(client, #""text":"ad","cursor":"1""#)
+        #expect(rest.found.isEmpty && rest.read == 0 && rest.next == nil)
+        for wrong in [
+            "", #""text":"a""#, #""text":"\#(String(repeating: "a", count: 257))""#, #""text":"ada","types":["x"]"#,
+            #""text":"ada","cursor":"x""#, #""text":"ada","cursor":"0""#, #""text":"ada","x":1"#, #""text":1"#,
+        ] {
+            #expect(try client.post("/onym/v1/search/scan", "{\(wrong)}").status == 400, "\(wrong)")
+        }
+        // One person with several matching values is one result.
+        _ = try client.merge(bob, into: ada)
+        #expect(try scan(client, #""text":"@example.""#).found == ["\(ada) email=bob@example.com"])
+    }
+
+    @Test(
+        "A scan ends a slice with its two hundredth person, and the next slice has the rest",
+        arguments: [StoreKind.memory, .sqlite])
+    func slices(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let people = try (0..<203).map { try client.identify(#"{"customerid":"user-\#($0)"}"#) }
+        let first = try scan(client, #""text":"user-""#)
+        #expect(first.found.count == 200 && first.read == 200)
+        let cursor = try #require(first.next)
+        let rest = try scan(client, #""text":"user-","cursor":"\#(cursor)""#)
+        #expect(rest.found.count == 3 && rest.next == nil, "\(rest)")
+        #expect(Set((first.found + rest.found).map { String($0.prefix { $0 != " " }) }) == Set(people))
+    }
+
+    @Test("The people that calls changed last come first, each once", arguments: StoreKind.allCases)
+    func recent(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let ada = try client.identify(#"{"customerid":"ada"}"#)
+        let bob = try client.identify(#"{"customerid":"bob"}"#)
+        let carol = try client.identify(#"{"customerid":"carol"}"#)
+        let gone = try client.identify(#"{"customerid":"gone"}"#)
+        #expect(try client.call("DELETE", "/onym/v1/people/\(gone)").status == 200)
+        func list(_ query: String = "") throws -> JSONAnswer {
+            let answer = try client.get("/onym/v1/people?order=recent\(query)")
+            #expect(answer.status == 200, "\(answer)")
+            return answer
+        }
+        func ids(_ answer: JSONAnswer) -> [String?] { answer.list("people").map { $0["id"] as? String } }
+        let all = try list()
+        #expect(ids(all) == [carol, bob, ada] && all["next_cursor"] is NSNull, "\(all)")
+        #expect(all.list("people").first?["changed_by"] as? String == "identify", "\(all)")
+        #expect(all.list("people").first?["label"] as? String == "carol")
+        // A call that only finds a person changes nothing.
+        _ = try client.identify(#"{"customerid":"bob"}"#)
+        #expect(try ids(list()) == [carol, bob, ada])
+        _ = try client.identify(#"{"customerid":"ada","email":"ada@example.com"}"#)
+        #expect(try ids(list()) == [ada, carol, bob])
+        let page = try list("&limit=2")
+        let cursor = try #require(page.text("next_cursor"))
+        #expect(ids(page) == [ada, carol])
+        #expect(try ids(list("&limit=2&cursor=\(cursor)")).prefix(1) == [bob])
+        _ = try client.merge(carol, into: bob)
+        let merged = try list()
+        #expect(ids(merged) == [bob, ada] && merged.list("people").first?["members"] as? Int == 2, "\(merged)")
+        for query in [
+            "order=x", "order=recent&type=email&value=a", "order=recent&limit=0", "order=recent&at=seq:1", "limit=5",
+        ] {
+            #expect(try client.get("/onym/v1/people?\(query)").status == 400, "\(query)")
+        }
+    }
+
     @Test("The merges of a person have their callers, reasons and ends", arguments: StoreKind.allCases)
     func merges(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -211,6 +211,16 @@ struct CommandTests {
         #expect(try onym(store, "person", "77").code == 1)
         #expect(try onym(store, "person").code == 2)
 
+        let recent = try object(try onym(store, "recent", "--limit", "1", "--json").output)
+        #expect((recent["people"] as? [[String: Any]])?.map { $0["id"] as? String } == [two], "\(recent)")
+        let part = try onym(store, "find", "--scan", "B/")
+        #expect(part.code == 0 && part.output.hasPrefix("\(one)  e  type customerid  value a b/c"), "\(part)")
+        #expect(part.output.split(separator: "\n").count == 1 && part.errors.contains("found 1 people"), "\(part)")
+        let typed = try onym(store, "find", "--scan", "b/", "--types", "email,phone_number", "--json")
+        #expect(typed.code == 1 && typed.errors.contains("identity types"), "\(typed)")
+        #expect(try onym(store, "find", "--scan", "b/", "--types", "email", "--json").output.isEmpty)
+        #expect(try onym(store, "find", "b", "--types", "email").code == 2)
+
         let exported = try onym(store, "export", "email:e")
         let kinds = try exported.output.split(separator: "\n").map { try object(String($0))["kind"] as? String }
         #expect(exported.code == 0 && kinds.first == "person" && kinds.contains("identity"), "\(exported)")

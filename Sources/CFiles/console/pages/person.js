@@ -6,6 +6,7 @@ import { change, open } from "../dialog.js";
 import { empty, facts, failure, filled, long, paged, table } from "../list.js";
 import { receive } from "../feed.js";
 import { label } from "./find.js";
+import { access, grant, move } from "./access.js";
 import { personLink } from "./changes.js";
 import { split, splits, takeBack } from "./splitting.js";
 
@@ -62,6 +63,7 @@ function moments(at, go) {
 
 function overview(place, profile, { again }) {
   show(place,
+    h("h2", {}, profile.at ? "Access then" : "Access now"), access(profile, again),
     profile.members_count > 1 ? [h("h2", {}, "Members"), h("p", {}, `${counted(profile.members_count, "person", "people")} are one, by merges:`),
       long("Merges", [
         ["Merge", (merge) => shown(merge.id, "id")], ["From", (merge) => shown(merge.from, "id")], ["Into", (merge) => shown(merge.into, "id")],
@@ -207,11 +209,13 @@ async function graph(place, profile, { leave, again }) {
 
 // MARK: - Purchases, properties, journal
 
-function purchases(place, profile) {
+function purchases(place, profile, { again }) {
   show(place, long("Purchases", [
     ["Transaction", (purchase) => shown(purchase.transaction, "id")], ["Product", (purchase) => shown(purchase.product)], ["Store", (purchase) => shown(purchase.source)],
     ["World", (purchase) => shown(purchase.environment)], ["Bought", (purchase) => moment(purchase.purchased_at)],
     ["Revoked", (purchase) => moment(purchase.revoked_at)], ["Owners", (purchase) => (purchase.owners ?? []).slice(0, 5).map((owner) => [personLink(owner), " "])],
+    ["Do", (purchase) => may.act && !profile.at ? h("button", { class: "plain", type: "button", "aria-label": `Move the purchase ${plain(purchase.transaction)}`,
+      onclick: () => move(`${purchase.source}:${purchase.transaction}`, "", again) }, "move…") : null],
   ], profile.purchases, empty("No purchase belongs to this person. Apps report purchases in the Entitlements dialect.")));
 }
 
@@ -242,7 +246,7 @@ function journal(place, profile, { again }) {
 function actions(profile, again) {
   if (!may.act) return null;
   const button = (text, act) => h("button", { type: "button", onclick: act }, text);
-  return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Split…", () => split(profile, again)), button("Why one with…", () => ask(profile)),
+  return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Split…", () => split(profile, again)), button("Grant…", () => grant(profile, again)), button("Move a purchase…", () => move("", profile.id, again)), button("Why one with…", () => ask(profile)),
     button("Export", () => exportAll(profile)), may.administer ? button("Erase…", () => erase(profile)) : null);
 }
 

@@ -25,8 +25,13 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.log = open(self.folder + "/log", "w")
+        self.mode = mode
+        self.base = f"http://{self.address}"
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen(
-            [program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", mode], stdout=self.log, stderr=self.log)
+            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode], stdout=self.log, stderr=self.log)
         for _ in range(200):
             try:
                 if self.call("GET", "/readyz")[0] == 200:
@@ -35,11 +40,13 @@ class Server:
                 time.sleep(0.05)
         else:
             raise RuntimeError("The server does not start: " + open(self.folder + "/log").read())
-        self.base = f"http://{self.address}"
 
-    def stop(self):
+    def end(self):
         self.process.terminate()
         self.process.wait(20)
+
+    def stop(self):
+        self.end()
         self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -80,6 +80,15 @@ def check_widths(tab, where):
     tab.page.set_viewport_size({"width": 1280, "height": 900})
 
 
+def pictures(scene, tab, name):
+    """The page in light and in dark, to be looked at; the dark one has its contrasts checked."""
+    tab.picture(scene.pictures, f"{name}-light")
+    tab.page.emulate_media(color_scheme="dark")
+    check_page(tab, f"{name} dark")
+    tab.picture(scene.pictures, f"{name}-dark")
+    tab.page.emulate_media(color_scheme="light")
+
+
 def confirm(tab, verb, reason="asked by mail"):
     dialog = tab.page.get_by_role("dialog")
     if dialog.get_by_label("Reason").count():
@@ -418,6 +427,226 @@ def rules_are_tried_and_put_in_force(scene):
     confirm(tab, "Roll back")
     expect(tab.page.get_by_text("Version 3 is in force.")).to_be_visible()
     assert scene.server.admin("GET", "/onym/v1/strategy")[1]["hierarchy"][0] == "customerid"
+
+
+@story
+def a_part_of_a_value_is_found(scene):
+    scene.ada()
+    people = [scene.server.identify(customerid=f"user-{number}") for number in range(203)]
+    tab = scene.tab().sign_in(to="#/find/DA@exam")
+    tab.page.get_by_text("Nobody has this id or value now.").wait_for()
+    tab.page.get_by_role("button", name="Search in parts of values").focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("1 person found. All identities are read.")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Search in parts of values")).to_be_visible()
+    check_page(tab, "scan")
+    check_widths(tab, "scan")
+    pictures(scene, tab, "scan")
+    # A page with the people that changed last has the same person, and comes in parts.
+    tab.go("#/people")
+    expect(tab.page.get_by_role("row")).to_have_count(51)
+    expect(tab.page.get_by_role("link", name="user-202", exact=True)).to_be_visible()
+    for _ in range(4):
+        more = tab.page.get_by_role("button", name="More")
+        rows = tab.page.get_by_role("row").count()
+        more.click()
+        tab.page.wait_for_function("(rows) => document.querySelectorAll('tbody tr').length >= rows", arg=rows)
+    expect(tab.page.get_by_role("row")).to_have_count(206)
+    # Many people: the search ends with its limit.
+    tab.go("#/find/user-")
+    tab.page.get_by_role("button", name="Search in parts of values").click()
+    expect(tab.page.get_by_text("200 people found. There may be more: write a longer part.")).to_be_visible()
+    # A search that takes long can be stopped.
+    tab.page.route("**/search/scan", lambda route: None)
+    tab.go("#/find/er-20")
+    tab.page.get_by_role("button", name="Search in parts of values").click()
+    expect(tab.page.get_by_role("progressbar", name="Identities read")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Stop")).to_be_focused()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("You stopped the search.")).to_be_visible()
+    tab.page.unroute_all(behavior="ignoreErrors")
+    tab.page.get_by_role("button", name="Search again").click()
+    tab.page.get_by_role("link", name="user-201", exact=True).click()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("user-201")
+    assert tab.page.url.endswith(people[201]), tab.page.url
+    assert not any("user-" in url or "exam" in url for url in tab.asked), "the text is in bodies only"
+
+
+def catalog(scene):
+    for path, body in [("/onym/v1/entitlements/pro", {}), ("/onym/v1/products/monthly", {"type": "subscription", "entitlements": ["pro"]})]:
+        status, answer = scene.server.admin("PUT", path, body)
+        assert status in (200, 201), answer
+
+
+def as_app(scene, path, body):
+    """A call as an app of the Entitlements dialect makes it."""
+    status, answer = scene.server.call("POST", path, body, {"Authorization": "Bearer " + scene.server.keys["entitlements"]["project_key"]})
+    assert status in (200, 201), (path, status, answer)
+    return answer
+
+
+def entitled(scene, person):
+    return [one["entitlement"] for one in scene.server.admin("GET", f"/onym/v1/people/{person}/access")[1]["access"]]
+
+
+@story
+def access_is_granted_and_taken_back(scene):
+    catalog(scene)
+    as_app(scene, "/v3/users/QON_ada", {"environment": "prod"})
+    tab = scene.tab()
+    tab.allowed = ["status of 40[04]"]
+    tab.sign_in("support", to="#/person/access_user_id%3AQON_ada")
+    expect(tab.page.get_by_text("No entitlement is active.")).to_be_visible()
+    tab.page.get_by_role("button", name="Grant…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Entitlement").fill("plus")
+    expect(dialog.get_by_role("alert")).to_contain_text("not_found")
+    dialog.get_by_label("Entitlement").fill("pro")
+    dialog.get_by_label("Until").fill("2099-01-31")
+    dialog.get_by_text("User QON_ada").wait_for()
+    expect(dialog.locator("section", has_text="Then").get_by_text("pro")).to_be_visible()
+    check_page(tab, "grant")
+    pictures(scene, tab, "grant")
+    confirm(tab, "Grant", "lost receipt")
+    expect(tab.page.get_by_role("rowheader", name="pro")).to_be_visible()
+    tab.settle()
+    assert entitled(scene, "access_user_id:QON_ada") == ["pro"]
+    check_page(tab, "granted")
+    check_widths(tab, "granted")
+    # By the keyboard, and with a reason that the journal keeps.
+    tab.page.get_by_role("button", name="End the grant of pro").focus()
+    tab.page.keyboard.press("Enter")
+    dialog.get_by_text("No entitlement.").wait_for()
+    dialog.get_by_label("Reason").fill("receipt found")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("No entitlement is active.")).to_be_visible()
+    assert entitled(scene, "access_user_id:QON_ada") == []
+    reasons = [call["reason"] for call in scene.server.admin("GET", "/onym/v1/people/access_user_id:QON_ada/journal")[1]["calls"]]
+    assert reasons[:2] == ["receipt found", "lost receipt"], reasons
+
+
+@story
+@for_trying
+def a_purchase_is_moved_and_back(scene):
+    """Ada bought, and nobody knows where her purchase is: the page says why she has access, and who has it after the move."""
+    catalog(scene)
+    for user in ("A1", "B1"):
+        as_app(scene, f"/v3/users/{user}", {"environment": "prod"})
+    receipt = scene.server.admin("POST", "/onym/v1/receipts", {"product": "monthly", "source": "appstore", "transaction": "t21", "expires": int(time.time()) + 2_000_000})[1]["receipt"]
+    as_app(scene, "/v3/users/A1/purchases", {"price": "9.99", "currency": "EUR", "app_store_data": {"receipt": receipt}})
+    # A new identity takes the purchase that its install has made.
+    for user, name in (("A1", "ada"), ("B1", "bob")):
+        as_app(scene, f"/v3/identities/{name}?device_user_id={user}", {"user_id": user})
+    ada, bob = "access_identity:ada", "access_identity:bob"
+    assert (entitled(scene, ada), entitled(scene, bob)) == (["pro"], [])
+    tab = scene.tab().sign_in("support", to="#/person/access_identity%3Aada")
+    why = tab.page.get_by_role("table", name="Active now")
+    expect(why).to_contain_text("appstore:t21")
+    expect(why).to_contain_text("monthly")
+    check_page(tab, "access")
+    check_widths(tab, "access")
+    pictures(scene, tab, "access")
+    tab.page.get_by_role("link", name="Purchases", exact=True).click()
+    tab.page.get_by_role("button", name="Move the purchase t21").click()
+    dialog = tab.page.get_by_role("dialog", name="Move a purchase")
+    dialog.get_by_label("New owner").fill(bob)
+    expect(dialog.locator("section", has_text="Now")).to_contain_text("ada")
+    expect(dialog.locator("section", has_text="Then")).to_contain_text("bob")
+    check_page(tab, "move a purchase")
+    pictures(scene, tab, "move")
+    confirm(tab, "Move the purchase", "wrong account")
+    moved = tab.page.get_by_role("dialog", name="The purchase has moved")
+    moved.wait_for()
+    tab.settle()
+    check_page(tab, "moved")
+    assert (entitled(scene, ada), entitled(scene, bob)) == ([], ["pro"])
+    moved.get_by_role("button", name="Undo…").click()
+    undo = tab.page.get_by_role("dialog", name="Undo the transfer")
+    expect(undo.locator("section", has_text="Then")).to_contain_text("ada")
+    undo.get_by_role("button", name="Undo the transfer").click()
+    expect(undo).to_have_count(0)
+    tab.page.get_by_text("The purchase is back with its former owners.").wait_for()
+    assert (entitled(scene, ada), entitled(scene, bob)) == (["pro"], [])
+    # Afterwards the page of the other one says why not.
+    tab.go("#/person/access_identity%3Abob")
+    tab.settle()
+    expect(tab.page.get_by_role("table", name="Not active")).to_contain_text("it was moved to another user")
+    expect(tab.page.get_by_role("table", name="Not active")).to_contain_text("ada")
+
+
+@story
+def a_dry_run_is_stopped(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/rules")
+    tab.page.get_by_role("button", name="customerid down").click()
+    # The journal of a story is short: the answers say for a while that the dry run still reads it.
+    held = {}
+
+    def hold(route):
+        answer = route.fetch()
+        run = answer.json()
+        if route.request.method != "DELETE" and not held.get("stopped"):
+            run = {**run, "state": "running", "journal": {"read": 1, "of": 4}, "difference": None}
+        elif route.request.method == "DELETE":
+            held["stopped"] = True
+        else:
+            run = {**run, "state": "stopped", "difference": None}
+        route.fulfill(response=answer, json=run)
+
+    tab.page.route("**/onym/v1/strategy/dry-run**", hold)
+    tab.page.route("**/onym/v1/strategy/dry-run/**", hold)
+    tab.page.get_by_role("button", name="Try on what happened").click()
+    bar = tab.page.get_by_role("progressbar", name="Dry run")
+    expect(bar).to_have_attribute("value", "1")
+    expect(tab.page.get_by_text("1 of 4 calls")).to_be_visible()
+    check_page(tab, "dry run")
+    tab.page.get_by_role("button", name="Stop").focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("The dry run is stopped. It shows nothing.")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Put in force…")).to_be_disabled()
+    assert held.get("stopped"), "the server was asked to stop"
+    tab.page.unroute_all(behavior="ignoreErrors")
+
+
+@story
+def the_server_starts_again_under_an_open_page(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["ERR_", "Failed to load resource", "Failed to fetch"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("The other person").fill(scene.mail)
+    dialog.get_by_text("What comes along").wait_for()
+    dialog.get_by_label("Reason").fill("typed before the restart")
+    scene.server.end()
+    expect(tab.page.get_by_text("○ not live")).to_be_attached()
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("no_connection")
+    scene.server.start()
+    # What was typed is there, the session too, and the call is done once.
+    expect(dialog.get_by_label("Reason")).to_have_value("typed before the restart")
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    tab.page.get_by_role("heading", name="Members").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 2
+    expect(tab.page.get_by_text("● live")).to_be_visible(timeout=15000)
+    # An update: the server has other files by now, and the page loads itself again, once.
+    changed = {"status": 404, "content_type": "application/problem+json", "body": json.dumps({"status": 404, "code": "console_changed", "detail": "Load the page again."})}
+    old = []
+
+    def away(route):
+        # The first page asks for its file twice: to show it, and to learn why it is away.
+        if len(old) < 2:
+            old.append(route.request.url)
+            route.fulfill(**changed)
+        else:
+            route.continue_()
+
+    tab.page.route("**/pages/keys.js", away)
+    with tab.page.expect_navigation(wait_until="load"):
+        tab.page.evaluate("() => { location.hash = '#/keys'; }")
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Keys")
+    assert len(old) == 2, old
 
 
 @story
