@@ -56,6 +56,7 @@ enum SplitCalls {
                         PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
                     )
                     let since = try sequence(request)
+                    let unique = tools.directory.strategy(of: project).unique
                     return .read { snapshot throws(StoreFault) in
                         var into: PersonID?
                         if let name = wanted.into {
@@ -70,17 +71,15 @@ enum SplitCalls {
                         case .success(let found): person = found
                         }
                         let held = try snapshot.heldIdentities(of: person)
-                        let plan = try SplitPlan(person, wanted.selector, in: project, snapshot)
-                        let taken = plan.identities.map {
-                            Identity($0.type, $0.value, in: project, hash: snapshot.hash)
-                        }
-                        let parts = (wanted.identities + taken).map { identity in
+                        let plan = try SplitPlan(
+                            person, wanted.selector, in: project, unique: unique, snapshot)
+                        let parts = wanted.identities.map { identity in
                             let link = held.first { $0.type == identity.type && $0.value == identity.value }
                             return (identity, call: link?.call)
                         }
                         let act = SplitPerson(
-                            person, parts: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, plan.content,
-                            into: into, reason: wanted.reason)
+                            person, plan, and: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, in: project,
+                            hash: snapshot.hash, into: into, reason: wanted.reason)
                         if let refusal = plan.refusal ?? refusal(ofEmpty: act) {
                             return .answer(Native.problem(.refused(refusal), id))
                         }
@@ -301,10 +300,10 @@ enum SplitCalls {
     private static func made(
         _ act: SplitPerson, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) -> MadeSplit? {
-        let wanted = Set(act.parts.map(\.identity.key))
+        let wanted = Set(act.parts.filter { !$0.isShared }.map(\.identity.key))
         for call in try snapshot.calls(of: act.person, before: nil, limit: callsLookedAt) {
             guard case .reply(let reply) = call.answer, let split = reply.as(Split.self), split.person == act.person,
-                Set(split.parts.map(\.key)) == wanted,
+                Set(split.parts.filter { !$0.isShared }.map(\.key)) == wanted,
                 let made = try MadeSplit(split.id, in: project, snapshot), made.undo == nil
             else { continue }
             return made

@@ -25,6 +25,8 @@ struct SplitPreview: Sendable {
     private var now: [Side]
     private var then: [Side]
     private let moved: [Name]
+    /// The identities that both people hold after the split.
+    private let shared: [Name]
     /// The rows that go to the other person, and those that stay.
     private let movedRows: [RowKind: Int]
     private let keptRows: [RowKind: Int]
@@ -44,10 +46,8 @@ struct SplitPreview: Sendable {
     init(
         _ act: SplitPerson, _ plan: SplitPlan, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        moved = act.parts.reduce(into: []) { names, part in
-            let name = Name(type: part.identity.type, value: part.identity.value)
-            if !names.contains(name) { names.append(name) }
-        }
+        moved = SplitPreview.names(of: act.parts.filter { !$0.isShared })
+        shared = SplitPreview.names(of: act.parts.filter(\.isShared))
         (person, into, movedOn) = (act.person, act.into, nil)
         lastCall = try snapshot.lastCall()
         let first = try SplitPreview.side(of: act.person, in: project, snapshot)
@@ -57,7 +57,7 @@ struct SplitPreview: Sendable {
         (movedRows, keptRows) = (plan.moved, plan.stays)
         depended = (plan.depended, plan.dependedCount)
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
-        var sides = SplitPreview.giving(moved, from: first, to: second ?? Side())
+        var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? Side())
         for (kind, count) in plan.moved {
             let left = (sides[0].counts[kind] ?? 0) - count
             sides[0].counts[kind] = left > 0 ? left : nil
@@ -79,6 +79,20 @@ struct SplitPreview: Sendable {
             }
         }
         then = sides
+    }
+
+    private static func names(of parts: [SplitPerson.Part]) -> [Name] {
+        parts.reduce(into: []) { names, part in
+            let name = Name(type: part.identity.type, value: part.identity.value)
+            if !names.contains(name) { names.append(name) }
+        }
+    }
+
+    /// The identities of a split that both people hold, or those that only the other person holds.
+    private static func names(
+        of split: Split, _ identities: [(type: IdentityType, value: String)], isShared: Bool
+    ) -> [Name] {
+        zip(identities, split.parts).filter { $1.isShared == isShared }.map { Name(type: $0.0.type, value: $0.0.value) }
     }
 
     /// The properties of a group, with other documents of some members.
@@ -110,7 +124,8 @@ struct SplitPreview: Sendable {
     init(
         undoing split: Split, _ identities: [(type: IdentityType, value: String)], _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        moved = identities.map { Name(type: $0.type, value: $0.value) }
+        moved = SplitPreview.names(of: split, identities, isShared: false)
+        shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into) = (split.person, split.into)
         lastCall = try snapshot.lastCall()
         let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
@@ -125,12 +140,11 @@ struct SplitPreview: Sendable {
         if try snapshot.isJoined(byUndoOf: split) {
             then = [try SplitPreview.joined(first, second, split, snapshot)]
         } else {
-            let kept = identities.filter { name in split.parts.contains { $0.type == name.type && $0.wasHeld } }
-            let given = moved
-            let both = SplitPreview.giving(given, from: second, to: first)
+            let kept = zip(identities, split.parts).filter(\.1.wasHeld).map { Name(type: $0.0.type, value: $0.0.value) }
+            let both = SplitPreview.giving(moved + shared, from: second, to: first)
             var other = both[0]
             // The other person keeps what it held before the split.
-            other.identities += kept.map { Name(type: $0.type, value: $0.value) }.filter(second.identities.contains)
+            other.identities += kept.filter(second.identities.contains)
             var person = both[1]
             other.counts = SplitPreview.without(rows, other.counts)
             person.counts.merge(rows, uniquingKeysWith: +)
@@ -154,14 +168,15 @@ struct SplitPreview: Sendable {
     init(
         undone split: Split, _ identities: [(type: IdentityType, value: String)], _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        moved = identities.map { Name(type: $0.type, value: $0.value) }
+        moved = SplitPreview.names(of: split, identities, isShared: false)
+        shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into, movedOn) = (split.person, split.into, nil)
         lastCall = try snapshot.lastCall()
         let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
         let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
         (movedRows, keptRows, unknown, depended) = (split.rows?.counts ?? [:], second.counts, nil, nil)
         then = [first, second]
-        now = SplitPreview.giving(moved, from: first, to: second)
+        now = SplitPreview.giving(moved, shared, from: first, to: second)
     }
 
     /// The counts without other counts.
@@ -192,11 +207,13 @@ struct SplitPreview: Sendable {
         return side
     }
 
-    /// Two sides after identities went from one to the other.
-    private static func giving(_ names: [Name], from one: Side, to other: Side) -> [Side] {
+    /// Two sides after identities went from one to the other, and both hold others.
+    private static func giving(
+        _ names: [Name], _ shared: [Name] = [], from one: Side, to other: Side
+    ) -> [Side] {
         var (one, other) = (one, other)
         one.identities.removeAll(where: names.contains)
-        other.identities += names.filter { !other.identities.contains($0) }
+        other.identities += (names + shared).filter { !other.identities.contains($0) }
         return [one, other]
     }
 
@@ -269,6 +286,11 @@ struct SplitPreview: Sendable {
         json.array { json in
             if moved.contains(where: \.type.isDevice) {
                 json.string("A device gets the id of its person with its next identify call.")
+            }
+            if !shared.isEmpty {
+                let types = Set(shared.map { "\($0.type.name)" }).sorted().joined(separator: ", ")
+                json.string(
+                    "Calls that go named identities that the person held before. Both people hold these: \(types).")
             }
             if let unknown, unknown > 0 {
                 json.string("The journal does not have the lanes of \(unknown) rows. They stay.")

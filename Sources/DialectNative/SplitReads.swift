@@ -182,7 +182,7 @@ enum SplitReads {
         json.object { json in
             json.key("identities")
             json.array { json in
-                for (type, value) in made.identities {
+                for ((type, value), part) in zip(made.identities, made.split.parts) where !part.isShared {
                     json.object { json in
                         json.key("type")
                         json.string("\(type.name)")

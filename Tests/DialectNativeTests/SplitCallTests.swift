@@ -259,9 +259,15 @@ struct SplitCallTests {
         let split = try client.post(
             "/onym/v1/people/\(bob)/split", #"{"at_call":\#(login),"reason":"a shared tablet"}"#)
         let ada = try #require(split.text("into"), "\(split)")
-        #expect(split.list("then").map(values) == [["TABLET"], ["ada"]])
+        #expect(split.list("then").map(values) == [["TABLET"], ["ada", "TABLET"]], "the login named the tablet")
+        let moved = split["moved"] as? [String: Any]
+        #expect(moved?["identities"] as? Int == 1, "ada alone has gone")
         #expect(try client.identify(#"{"customerid":"ada"}"#) == ada)
         #expect(try names(client, bob) == ["b1"] && names(client, ada) == ["a1"])
+        try upload(client, bob, "a2", from: "TABLET")
+        #expect(try names(client, ada) == ["a2", "a1"], "the tablet still names the person that the login answered")
+        let back = try client.post("/onym/v1/splits/\(split.text("id") ?? "")/undo?dry_run=true")
+        #expect(back.list("then").map(values).first == ["TABLET", "ada"], "\(back)")
         for wrong in [
             #"{"at_call":\#(login),"since":"seq:1"}"#, #"{"at_call":"x"}"#, #"{"since":"yesterday"}"#, #"{"key":"x"}"#,
         ] {

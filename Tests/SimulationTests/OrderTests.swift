@@ -36,7 +36,7 @@ struct OrderTests {
     }
     private static let seeds = Soak.seeds(30)
     /// The shuffles of each list of calls: a long run has more than a million over all cells.
-    private static let shuffles = Soak.factor > 1 ? 100 : 10
+    private static let shuffles = Soak.factor > 1 ? 120 : 10
 
     @Test("has no effect where the server says so", arguments: cells)
     func hasNoEffect(_ cell: (preset: StrategyPreset, shape: Int)) throws {

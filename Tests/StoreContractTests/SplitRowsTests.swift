@@ -280,64 +280,6 @@ struct SplitRowsTests {
 }
 
 extension StoreFixture {
-    fileprivate func name(_ type: IdentityType, _ value: String) -> Identity {
-        Identity(type, value, in: World.project, hash: store.hash)
-    }
-
-    /// Uploads events with these names, as a client does that knows its person.
-    fileprivate func upload(
-        _ events: [String], for person: PersonID, from device: String, _ attributes: [String: String]
-    ) throws {
-        let rows = events.map { Row(.event, at: clock.now, body: Array("\"\($0)\"".utf8)) }
-        let writes = attributes.sorted { $0.key < $1.key }.map {
-            Attributes.Write($0.key, Array("\"\($0.value)\"".utf8))
-        }
-        _ = try process(
-            Ingest(person: person, identities: [], devices: [name(.iosIDFV, device)], attributes: writes, rows: rows))
-        clock.advance(milliseconds: 10)
-    }
-
-    fileprivate func routed<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) throws -> Result {
-        try store.read { snapshot throws(StoreFault) in try body(try RoutedSnapshot.over(snapshot)) }
-    }
-
-    fileprivate func plan(_ person: PersonID, _ selector: SplitSelector) throws -> SplitPlan {
-        try routed { snapshot throws(StoreFault) in try SplitPlan(person, selector, in: World.project, snapshot) }
-    }
-
-    fileprivate func act(
-        _ person: PersonID, _ selector: SplitSelector, _ names: [IdentityType: String], into: PersonID? = nil
-    ) throws -> SplitPerson {
-        let held = try store.read { snapshot throws(StoreFault) in try snapshot.heldIdentities(of: person) }
-        let parts = names.sorted { $0.key.rawValue < $1.key.rawValue }.map { type, value in
-            SplitPerson.Part(
-                name(type, value), linkedBy: held.first { $0.type == type && $0.value == value }?.call ?? .zero)
-        }
-        return SplitPerson(person, parts: parts, try plan(person, selector).content, into: into, reason: nil)
-    }
-
-    fileprivate func split(
-        _ person: PersonID, _ selector: SplitSelector, _ names: [IdentityType: String], into: PersonID? = nil
-    ) throws -> Split {
-        try #require(try process(try act(person, selector, names, into: into)).as(Split.self))
-    }
-
-    fileprivate func undoing(_ split: Split) throws -> UndoSplit {
-        try routed { snapshot throws(StoreFault) in
-            guard let made = try MadeSplit(split.id, in: World.project, snapshot) else {
-                preconditionFailure("The split does not exist.")
-            }
-            return UndoSplit(
-                split.id, of: split.person, into: split.into,
-                identities: made.identities.map { Identity($0.type, $0.value, in: World.project, hash: store.hash) },
-                properties: try snapshot.properties(of: split), reason: nil)
-        }
-    }
-
-    fileprivate func undo(_ split: Split) throws {
-        #expect(try process(try undoing(split)).as(SplitUndone.self)?.split == split.id)
-    }
-
     fileprivate func settle(_ people: [PersonID]) throws {
         guard
             var rows = try routed({ snapshot throws(StoreFault) in
@@ -350,36 +292,6 @@ extension StoreFixture {
             if !act.ends.isEmpty { return }
         }
         Issue.record("The rows do not settle.")
-    }
-
-    fileprivate static func timeline(
-        _ person: PersonID, _ snapshot: any Snapshot, limit: Int = 50
-    ) throws(StoreFault) -> [String] {
-        var filter = Timeline.Filter()
-        filter.limit = limit
-        var names: [String] = []
-        repeat {
-            let page = try Timeline(of: person, filter, snapshot)
-            names += page.rows.map { String(decoding: $0.row.body.dropFirst().dropLast(), as: UTF8.self) }
-            filter.cursor = page.next
-        } while filter.cursor != nil && names.count < 1000
-        return names
-    }
-
-    fileprivate func timeline(_ person: PersonID, limit: Int = 50) throws -> [String] {
-        try routed { snapshot throws(StoreFault) in try StoreFixture.timeline(person, snapshot, limit: limit) }
-    }
-
-    fileprivate func events(_ person: PersonID) throws -> Int {
-        try routed { snapshot throws(StoreFault) in snapshot.person(person, in: World.project)?.counts[.event] ?? 0 }
-    }
-
-    fileprivate func values(_ person: PersonID) throws -> [String: String] {
-        try routed { snapshot throws(StoreFault) in
-            let document = try snapshot.document(DocumentKey(.attributes, of: person))
-            let entries = document.flatMap(Attributes.init(packed:))?.entries ?? [:]
-            return entries.compactMapValues { $0.value.map { String(decoding: $0, as: UTF8.self) } }
-        }
     }
 
     /// The owners of all rows of the project, as lists of rows show them.
@@ -395,18 +307,6 @@ extension StoreFixture {
                 #expect(owners[name] == row.person && alone == row.person)
             }
             return owners
-        }
-    }
-
-    /// For each person: the timeline, the properties and the identities.
-    fileprivate func world(_ people: [PersonID]) throws -> [[String]] {
-        try people.flatMap { person in
-            [
-                try timeline(person), try values(person).map { "\($0.key)=\($0.value)" }.sorted(),
-                try store.read { snapshot throws(StoreFault) in
-                    try snapshot.heldIdentities(of: person).map { "\($0.type.name):\($0.value)@\($0.call.rawValue)" }
-                },
-            ]
         }
     }
 }

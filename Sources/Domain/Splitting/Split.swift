@@ -9,6 +9,8 @@ package struct Split: Equatable, Sendable {
         package let linkedBy: JournalSequence
         /// Whether the other person held the identity before the split.
         package let wasHeld: Bool
+        /// Whether both people hold the identity after the split.
+        package let isShared: Bool
     }
 
     package let id: SplitID
@@ -54,10 +56,13 @@ package struct SplitPerson: Act {
     package struct Part: Sendable {
         package let identity: Identity
         package let linkedBy: JournalSequence
+        /// Whether both people hold the identity after the split. A unique identity stays with the first person then.
+        package let isShared: Bool
 
-        package init(_ identity: Identity, linkedBy: JournalSequence) {
+        package init(_ identity: Identity, linkedBy: JournalSequence, isShared: Bool = false) {
             self.identity = identity
             self.linkedBy = linkedBy
+            self.isShared = isShared
         }
     }
 
@@ -103,6 +108,22 @@ package struct SplitPerson: Act {
         self.reason = reason
     }
 
+    /// The split of a plan, with the identities of the plan and others.
+    package init(
+        _ person: PersonID, _ plan: SplitPlan, and others: [Part] = [], in project: ProjectID, hash: KeyedHash,
+        into: PersonID? = nil, reason: String? = nil
+    ) {
+        func parts(_ identities: [HeldIdentity], isShared: Bool) -> [Part] {
+            identities.map {
+                Part(Identity($0.type, $0.value, in: project, hash: hash), linkedBy: $0.call, isShared: isShared)
+            }
+        }
+        self.init(
+            person,
+            parts: others + parts(plan.identities, isShared: false) + parts(plan.sharedIdentities, isShared: true),
+            plan.content, into: into, reason: reason)
+    }
+
     /// The limit of identities of one split.
     package static let partsAtMost = 1000
 }
@@ -145,8 +166,9 @@ extension SplitPerson {
             if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
             guard view.holds(place, identity.key) else { throw .noSuchIdentity }
             guard !taken.contains(where: { $0.key == identity.key }) else { continue }
+            if part.isShared, strategy.unique.contains(identity.type) { continue }
             let wasHeld = own[identity.key] != nil
-            changes.append(.unlinked(person, identity.type, identity.key))
+            if !part.isShared { changes.append(.unlinked(person, identity.type, identity.key)) }
             if !wasHeld {
                 let same = own.filter { $0.value == identity.type }.map(\.key)
                 if into != nil, view.isAtLimit(of: identity, holder, holding: same, strategy, in: project, at: stamp.at)
@@ -158,7 +180,9 @@ extension SplitPerson {
                 changes.append(.linked(holder, identity))
             }
             taken.append(
-                Split.Part(type: identity.type, key: identity.key, linkedBy: part.linkedBy, wasHeld: wasHeld))
+                Split.Part(
+                    type: identity.type, key: identity.key, linkedBy: part.linkedBy, wasHeld: wasHeld,
+                    isShared: part.isShared))
             changes += view.changes(ofDeviceUser: identity.key, from: person, to: holder)
         }
         guard !taken.isEmpty || !content.isEmpty else { throw .nothingToSplit }
@@ -262,7 +286,7 @@ extension UndoSplit {
                 throw .splitBuiltUpon(part.type)
             }
             if !part.wasHeld { changes.append(.unlinked(into, part.type, part.key)) }
-            if own[part.key] == nil {
+            if own[part.key] == nil, !part.isShared {
                 guard room.take(part.type) else { throw .full(.person, about: person) }
                 changes.append(.linked(person, identity))
                 if !back.contains(part.linkedBy) { back.append(part.linkedBy) }
@@ -389,7 +413,7 @@ extension Split {
         for part in parts {
             packer.add(hashOf: Identity(part.type, without: part.key))
             packer.add(UInt64(bitPattern: part.linkedBy.rawValue))
-            packer.add(UInt8(part.wasHeld ? 1 : 0))
+            packer.add(UInt8((part.wasHeld ? 1 : 0) | (part.isShared ? 2 : 0)))
         }
         rows?.pack(into: &packer)
         selector?.pack(into: &packer)
@@ -413,12 +437,13 @@ extension Split {
         guard let count = unpacker.integer() else { return nil }
         var parts: [Part] = []
         for _ in 0..<count {
-            guard let identity = unpacker.identity(), let linkedBy = unpacker.number(), let wasHeld = unpacker.flag()
+            guard let identity = unpacker.identity(), let linkedBy = unpacker.number(), let flags = unpacker.byte(),
+                flags < 4
             else { return nil }
             parts.append(
                 Part(
                     type: identity.type, key: identity.key, linkedBy: JournalSequence(rawValue: linkedBy),
-                    wasHeld: wasHeld))
+                    wasHeld: flags & 1 != 0, isShared: flags & 2 != 0))
         }
         var rows: SplitRows?
         if flags & 16 != 0 {

@@ -89,6 +89,8 @@ package struct SplitPlan: Sendable {
     package private(set) var content: SplitPerson.Content = .none
     /// The identities that a split at a call takes with the rows.
     package private(set) var identities: [HeldIdentity] = []
+    /// The identities that the person held before the call, and that taken calls named. Both people hold them after the split.
+    package private(set) var sharedIdentities: [HeldIdentity] = []
     /// The rows that stay with the person.
     package private(set) var stays: [RowKind: Int] = [:]
     /// The rows that a selector of lanes cannot judge, because the journal does not have their lanes.
@@ -112,14 +114,17 @@ package struct SplitPlan: Sendable {
     /// A call that brought something for the person.
     private struct Visit {
         let call: RecordedCall
+        let lanes: Set<Judge.Name>
         var rows: [RowKind: Int]
         let isTaken: Bool
     }
 
     private static let page = 500
 
+    /// - Parameter unique: the types whose values have one person, so that two people cannot share them.
     package init(
-        _ person: PersonID, _ selector: SplitSelector, in project: ProjectID, _ snapshot: any Snapshot
+        _ person: PersonID, _ selector: SplitSelector, in project: ProjectID, unique: IdentityTypeSet = [],
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard selector.selects else { return }
         let judge: Judge
@@ -137,6 +142,13 @@ package struct SplitPlan: Sendable {
         }
         let visits = try visits(of: person, in: project, judge, selector, snapshot)
         let taken = visits.filter(\.isTaken)
+        if let sequence = selector.atCall {
+            let named = taken.reduce(into: Set<Judge.Name>()) { $0.formUnion($1.lanes) }
+            sharedIdentities = try snapshot.heldIdentities(of: person).filter {
+                $0.call < sequence && !$0.type.isDialectsOwn && !unique.contains($0.type)
+                    && named.contains(Judge.Name(type: $0.type, value: $0.value))
+            }
+        }
         depended = taken.prefix(SplitPlan.dependedAtMost).map(\.call)
         dependedCount = taken.count
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
@@ -186,7 +198,7 @@ package struct SplitPlan: Sendable {
                         known.rows.merge(rows, uniquingKeysWith: +)
                         visits[call.sequence] = known
                     } else {
-                        visits[call.sequence] = Visit(call: call, rows: rows, isTaken: isTaken)
+                        visits[call.sequence] = Visit(call: call, lanes: lanes, rows: rows, isTaken: isTaken)
                     }
                 }
                 guard calls.count == SplitPlan.page, let last = calls.last else { break }
