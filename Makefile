@@ -4,9 +4,10 @@
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
 # make bench   measures, beside nginx
 # make package makes the Debian package, the archive and the SDK's archive in dist; make package-test tries them out
+# make release makes the package of the last commit at a fixed path: the same bytes wherever the checkout lies
 # make console passes all stories of the console in a browser; pictures are in .build/console
 # make docs    makes pages of the SDK's catalogue, and the site that the server has at /docs
-.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
+.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package release package-test soak bench format clean \
 	docs surface
 
 # The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
@@ -78,6 +79,12 @@ package: build
 	@Tools/setup package
 	Tools/package
 
+# The same from the last commit at a fixed path, all built anew: the same bytes wherever the checkout lies.
+release:
+	@Tools/setup package
+	Tools/build-fixed
+	Tools/package
+
 # The package, installed and used in a Debian system without the toolchain.
 package-test: package
 	Tools/package-test
@@ -99,6 +106,7 @@ soak: test-release
 	@Tools/setup bench
 	Tools/soak $(SOAK)
 	$(MAKE) --no-print-directory test-threads ALL=1
+	Tools/build-fixed --twice
 
 bench:
 	@Tools/setup bench

@@ -198,7 +198,9 @@ private struct Dependents {
                 .webhook, webhook.id,
                 "The secret of the webhook to \(webhook.url). Make another webhook, and remove it.")
         }
-        if keys.root(of: id) == mark {
+        // A project whose keys are all revoked has no app that could ask for a signed answer.
+        let isUsed = directory.keys.values.contains { $0.project == id && $0.isValid(at: now) }
+        if isUsed, keys.root(of: id) == mark {
             add(.accessRoot, nil, "The access root. Make it anew: onym keys access-root --renew")
         }
         let sealed = sources.stores.sealedCount(directory.storeOptions(of: id), id, mark)

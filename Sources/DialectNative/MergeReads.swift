@@ -73,6 +73,10 @@ enum MergeReads {
             if case .some(.none) = state { throw AdminText.wrong("state must be in_force or undone.", request.id) }
             self.state = state ?? nil
             rule = request.query?["rule"]
+            let rules = Merge.Rule.allCases.map { "\($0.name)" }
+            guard rule.map(rules.contains) ?? true else {
+                throw AdminText.wrong("rule must be one of \(rules.joined(separator: ", ")).", request.id)
+            }
             let text = request.query?["since"]
             since = text.flatMap { ISO8601.parse($0.utf8.span) }.map { Instant(milliseconds: $0) }
             if text != nil, since == nil {

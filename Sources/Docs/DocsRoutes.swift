@@ -11,17 +11,21 @@ package enum DocsRoutes {
     package static func routes() -> [Endpoint] {
         let shelf = Shelf()
         return [
-            Endpoint(
-                .get, "/docs", scope: nil,
-                operation: Operation(
-                    id: "docs", summary: "Leads to the documentation.", ignoresOtherParameters: true,
-                    responses: [.init(.found, "The address of the first page.")]),
-                action: .answer { _, _, _ in
-                    Response(.found, fields: FileAnswers.rules + [.init("Location", "/docs/\(DocsSite.index)")])
-                }),
+            entrance("/docs", id: "docs"), entrance("/docs/", id: "docs_slash"),
             file("/docs/:file", id: "docs_file", summary: "Answers a file of the documentation.", of: shelf),
             file("/docs/:folder/:file", id: "docs_folder_file", summary: "Answers the page of a decision.", of: shelf),
         ]
+    }
+
+    private static func entrance(_ path: String, id: String) -> Endpoint {
+        Endpoint(
+            .get, path, scope: nil,
+            operation: Operation(
+                id: id, summary: "Leads to the documentation.", ignoresOtherParameters: true,
+                responses: [.init(.found, "The address of the first page.")]),
+            action: .answer { _, _, _ in
+                Response(.found, fields: FileAnswers.rules + [.init("Location", "/docs/\(DocsSite.index)")])
+            })
     }
 
     private static func file(_ path: String, id: String, summary: String, of shelf: Shelf) -> Endpoint {

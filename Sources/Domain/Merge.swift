@@ -10,7 +10,7 @@ package struct Merge: Equatable, Sendable {
     package let rule: Rule
 
     /// The reason of the merge. Stores keep the raw values, so a raw value never changes.
-    package enum Rule: UInt8, BitwiseCopyable, Sendable {
+    package enum Rule: UInt8, BitwiseCopyable, CaseIterable, Sendable {
         /// A known user claimed an anonymous id.
         case claim = 1
         /// An administrator merged the people.

@@ -24,10 +24,13 @@ package struct TableLayout: Equatable, Sendable {
 enum AnswerTable {
     private static let column = 18
 
-    static func text(_ answer: ControlClient.Answer, _ layout: TableLayout) throws(CommandFault) -> String {
+    /// - Parameter name: a member that the table leaves out, because the reader has just written it.
+    static func text(
+        _ answer: ControlClient.Answer, _ layout: TableLayout, without name: String? = nil
+    ) throws(CommandFault) -> String {
         try answer.read { root throws(JSONFault) in
             var lines: [Line] = []
-            try write(root, indent: 0, &lines)
+            try write(root, indent: 0, without: name, &lines)
             return lines.map { $0.text(layout) }.joined(separator: "\n")
         }
     }
@@ -97,9 +100,12 @@ enum AnswerTable {
         }
     }
 
-    private static func write(_ object: JSONValue, indent: Int, _ lines: inout [Line]) throws(JSONFault) {
+    private static func write(
+        _ object: JSONValue, indent: Int, without left: String? = nil, _ lines: inout [Line]
+    ) throws(JSONFault) {
         try object.forEachMember(at: "the answer") { key, value throws(JSONFault) in
             let name = key.copy()
+            if name == left { return }
             if let line = try line(value) {
                 lines.append(Line(indent: indent, content: .member(name, value: line)))
                 return

@@ -155,9 +155,10 @@ private final class ImportRun {
     func run() throws(CommandFault) -> Int32 {
         guard let lines else { return 1 }
         Interrupt.watch()
+        // A file that cannot be read at all makes no import.
+        var next = try lines.next()
         try begin()
         while true {
-            let next = try lines.next()
             // The refused records before the place where an import goes on stand in the file already.
             for record in lines.takeRefused() where position >= known.position { try refuse(record) }
             if next.isEmpty { break }
@@ -165,6 +166,7 @@ private final class ImportRun {
                 try add(line)
                 if Interrupt.came { return try stop() }
             }
+            next = try lines.next()
         }
         try send()
         guard position >= known.position else {

@@ -194,6 +194,9 @@ private final class EdgeLines: ImportLines {
         if !hasRead {
             hasRead = true
             for (place, path) in files.enumerated() { try read(path, place) }
+            if rows.isEmpty, refused.isEmpty {
+                throw .failed("\(files.joined(separator: ", ")): there is no row, so there is nothing to import.")
+            }
         }
         var lines: [ImportLine] = []
         let end = min(written + EdgeLines.rowsAtOnce, rows.count)

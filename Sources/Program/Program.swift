@@ -242,7 +242,7 @@ package enum Program {
             \(command.summary)
 
             usage: \(command.usage)
-            """
+            """ + (Example.of(command.name).map { "\n\n\($0.text)" } ?? "")
         guard command == SettingsCommand.self else {
             return text + "\n\nThe flags of the settings, such as --data and --listen: onym settings --help"
         }

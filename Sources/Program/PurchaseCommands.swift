@@ -49,8 +49,8 @@ enum PurchasesUnfreezeCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let path = "/onym/v1/purchases/\(PercentCoding.encode(context.arguments.words[0]))/unfreeze"
-        return try CatalogText.show(try context.control("POST", path), context)
+        try context.show(
+            "POST", "/onym/v1/purchases/\(PercentCoding.encode(context.arguments.words[0]))/unfreeze")
     }
 }
 

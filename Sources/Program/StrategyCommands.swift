@@ -107,7 +107,8 @@ enum StrategyDryRunCommand: ProgramCommand {
             }
         }
         context.terminal.result(
-            context.isForPrograms ? answer.text : try AnswerTable.text(answer, context.terminal.layout))
+            context.isForPrograms
+                ? answer.text : try AnswerTable.text(answer, context.terminal.layout, without: "strategy"))
         return isDone ? 0 : 1
     }
 

@@ -182,6 +182,9 @@ struct SearchTests {
         #expect(
             one.text("reason") == "one mail" && one["undone_at"] is String && one.text("undone_by") != nil, "\(one)")
         #expect(try client.get("/onym/v1/merges/m_1").status == 404)
+        let unknown = try client.get("/onym/v1/merges?rule=nope")
+        #expect(unknown.status == 400 && unknown.wire.body.contains("administrator, same_user_id"), "\(unknown)")
+        #expect(try client.get("/onym/v1/merges?rule=claim").list("merges").isEmpty)
         #expect(try client.get("/onym/v1/merges/1").status == 404)
         #expect(try ids("") == [second, first] && ids("rule=administrator") == [second, first])
         #expect(try ids("rule=claim").isEmpty && ids("state=undone") == [first])

@@ -70,6 +70,10 @@ struct SplitCallTests {
         }
         #expect(identities(after) == identities(before), "with their calls, as they were")
         #expect(try client.post("/onym/v1/splits/\(id)/undo").status == 404)
+        let calls = try client.get("/onym/v1/people/\(ada)/journal").list("calls")
+        let call = try #require(calls.first { $0["kind"] as? String == "undo_split" }?["seq"] as? Int)
+        let back = try client.post("/onym/v1/calls/\(call)/undo")
+        #expect(back.status == 409 && back.wire.body.contains("Split the person again"), "\(back)")
 
         let kinds = try client.get("/onym/v1/changes?kinds=person.split,split.undone").list("changes")
         #expect(kinds.map { $0["kind"] as? String } == ["person.split", "split.undone"])

@@ -14,6 +14,8 @@ struct DocsRoutesTests {
     func pages() throws {
         let first = try server.client.call("GET", "/docs")
         #expect(first.status == 302 && first["location"] == "/docs/index.html", "\(first)")
+        let slash = try server.client.call("GET", "/docs/")
+        #expect(slash.status == 302 && slash["location"] == "/docs/index.html", "\(slash)")
         for (path, type, part) in [
             ("index.html", "text/html; charset=utf-8", "<h1>Onym</h1>"),
             ("install.html", "text/html; charset=utf-8", "<h1"),

@@ -13,7 +13,8 @@ struct QueryTests {
         "GET /health", "GET /healthz", "GET /readyz", "GET /openapi.json", "GET /.well-known/jwks.json",
         // Clients name their versions, and a page keeps an upload that gets 400.
         "GET /v4/{api_key}/config", "GET /JS/v2/{api_key}/config", "GET /v1/{api_key}/audience",
-        "GET /js/v2/{api_key}/mparticle.js", "POST /v3/JS/{api_key}/events", "GET /docs", "GET /docs/{file}",
+        "GET /js/v2/{api_key}/mparticle.js", "POST /v3/JS/{api_key}/events", "GET /docs", "GET /docs/",
+        "GET /docs/{file}",
         "GET /docs/{folder}/{file}",
         // Calls of vendors that Onym does not have.
         "GET /userprofile/v1/resolve", "POST /userprofile/v1/resolve",

@@ -118,6 +118,10 @@ struct ImportCommandTests {
         #expect(joined.code == 0 && joined.text.contains("Identities: 3 taken"), "\(joined)")
         let one = run(["explain", "customerid:x", "ios_idfv:I1"])
         #expect(one.text.contains("i_"), "the chain names the import: \(one)")
+        let calls = run(["stats", "--json"]).text
+        let empty = run(["import", "--from", "edges", "/dev/null"])
+        #expect(empty.code == 1 && empty.text.contains("nothing to import"), "\(empty)")
+        #expect(run(["stats", "--json"]).text == calls, "no import is made")
     }
 
     @Test("and refuses what it cannot read")

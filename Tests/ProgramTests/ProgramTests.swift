@@ -327,6 +327,11 @@ struct ProgramTests {
             let shown = words.isEmpty ? help : self.help(words.split(separator: " ").map(String.init))
             #expect(shown.code == 0 && shown.output.split(separator: "\n").count <= 25, "\(words): \(shown)")
         }
+        for command in commands {
+            let words = command.split(separator: " ").map(String.init)
+            let shown = words.count == 1 ? run(words[0], "--help") : run(words[0], words[1], "--help")
+            #expect(shown.output.contains("\n  $ onym \(command)"), "\(command) has no example")
+        }
         #expect(run("help", "people").output.contains("explain"))
         #expect(run("settings", "--help").output.contains("--metrics-listen"))
         let misspelt = run("persn")

@@ -703,5 +703,5 @@ extension Refusal {
 
 extension ActKind {
     package static let split = ActKind(172, "split", undo: .never(.undoSplit))
-    package static let undoSplit = ActKind(173, "undo_split", undo: .never(.callAgain))
+    package static let undoSplit = ActKind(173, "undo_split", undo: .never(.splitAgain))
 }

@@ -17,6 +17,7 @@ package enum Irrevocable: String, CaseIterable, Sendable {
     case secretGone = "secret_gone"
     case callAgain = "call_again"
     case undoSplit = "undo_split"
+    case splitAgain = "split_again"
     case partOfImport = "part_of_import"
     case nothingChanged = "nothing_changed"
 
@@ -32,6 +33,7 @@ package enum Irrevocable: String, CaseIterable, Sendable {
         case .secretGone: "The call ended a secret for good. Make a new one instead."
         case .callAgain: "Make the same call again with the former value instead."
         case .undoSplit: "The call split a person. Undo the split by its id, s_ and a number, instead."
+        case .splitAgain: "The call gave back what a split had taken. Split the person again instead."
         case .partOfImport: "The call is part of an import, which only POST /onym/v1/imports/{id}/undo takes back."
         case .nothingChanged: "The call changed nothing that an undo can take back."
         }
