@@ -139,7 +139,7 @@ final class PostgresSnapshot: Snapshot {
     private static let lastSeen = Statement("SELECT max(last_seen) FROM people WHERE id = ANY ($1::bigint[])")
 
     private static let identityTotals = Statement(
-        "SELECT type, count(*) FROM links WHERE person = ANY ($1::bigint[]) AND ended_by IS NULL GROUP BY type")
+        "SELECT type, count(*) FROM links WHERE person = ANY ($1::bigint[]) AND \(Loader.linkInForce) GROUP BY type")
 
     func totals(of group: Group) throws(StoreFault) -> GroupTotals {
         var totals = GroupTotals()
@@ -167,7 +167,7 @@ final class PostgresSnapshot: Snapshot {
         """
         SELECT type, value, journal.at, journal.key, journal.request_id, journal.sequence
         FROM links JOIN journal ON journal.sequence = links.made_by
-        WHERE links.person = $1 AND links.ended_by IS NULL ORDER BY links.id
+        WHERE links.person = $1 AND \(Loader.linkInForce) ORDER BY links.id
         """)
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
@@ -291,7 +291,7 @@ final class PostgresSnapshot: Snapshot {
     private static let keysOfPeople = Statement(
         """
         SELECT person, type, hash FROM links
-        WHERE person = ANY ($1::bigint[]) AND type = ANY ($2::bigint[]) AND ended_by IS NULL
+        WHERE person = ANY ($1::bigint[]) AND type = ANY ($2::bigint[]) AND \(Loader.linkInForce)
         ORDER BY person, id
         """)
 
