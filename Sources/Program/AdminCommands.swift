@@ -196,12 +196,17 @@ enum KeysRevokeCommand: ProgramCommand {
 
 enum StatsCommand: ProgramCommand {
     static let name = "stats"
-    static let summary = "Shows how much data the server has."
-    static let usage = "onym stats [--data DIR] [--json]"
-    static let valuedFlags = ["project"]
+    static let summary = "Shows how much data the server has, or what happened on each day."
+    static let usage = """
+        onym stats [--days N] [--data DIR] [--project ID] [--json]
+
+        --days counts what the calls of the last N days did, 1 to 90, for each day in UTC.
+        """
+    static let valuedFlags = ["days", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", "/onym/v1/stats")
+        guard let days = context.arguments["days"] else { return try context.show("GET", "/onym/v1/stats") }
+        return try context.show("GET", "/onym/v1/stats/days" + CallText.query([("days", days)]))
     }
 }
 

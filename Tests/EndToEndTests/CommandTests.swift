@@ -213,6 +213,10 @@ struct CommandTests {
 
         let recent = try object(try onym(store, "recent", "--limit", "1", "--json").output)
         #expect((recent["people"] as? [[String: Any]])?.map { $0["id"] as? String } == [two], "\(recent)")
+        let days = try object(try onym(store, "stats", "--days", "2", "--json").output)
+        let today = try #require((days["days"] as? [[String: Any]])?.last)
+        #expect(today["people_made"] as? Int == 2 && days["complete"] as? Bool == true, "\(days)")
+        #expect(try onym(store, "stats", "--days", "0").code == 1)
         let part = try onym(store, "find", "--scan", "B/")
         #expect(part.code == 0 && part.output.hasPrefix("\(one)  e  type customerid  value a b/c"), "\(part)")
         #expect(part.output.split(separator: "\n").count == 1 && part.errors.contains("found 1 people"), "\(part)")

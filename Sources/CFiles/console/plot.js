@@ -1,20 +1,7 @@
 // Bars: numbers for each day, as places on a picture.
 
-/** The names of the last days in UTC, the oldest first. */
-export function days(count, now) {
-  return Array.from({ length: count }, (_, place) =>
-    new Date(now - (count - 1 - place) * 86_400_000).toISOString().slice(0, 10));
-}
-
-/** Counts moments per day. */
-export function perDay(names, moments) {
-  const counts = new Map(names.map((name) => [name, 0]));
-  for (const at of moments) {
-    const day = String(at).slice(0, 10);
-    if (counts.has(day)) counts.set(day, counts.get(day) + 1);
-  }
-  return [...counts];
-}
+/** The number of a day: the number itself, or the sum of its parts. */
+export const sum = (value) => typeof value === "number" ? value : Object.values(value ?? {}).reduce((all, number) => all + number, 0);
 
 /** Computes bars; each has a width of one at least, and a day without anything has no height. */
 export function bars(counts, width, height) {

@@ -3,12 +3,12 @@
 import { get, may, readiness } from "../api.js";
 import { counted, h, moment, show, shown } from "../h.js";
 import { facts, filled, table, twin } from "../list.js";
-import { bars, days, perDay } from "../plot.js";
-import { recent } from "./changes.js";
+import { bars, sum } from "../plot.js";
 
 const spans = [7, 30, 90];
-const counters = [["person.created", "People made"], ["person.merged", "Merges"], ["merge.undone", "Merges undone"], ["refused", "Calls refused"],
-  ["person.erased", "People erased"], ["identity.unproven", "Calls without proof"]];
+// The member of a day, its name, and the kind of change in the feed.
+const counters = [["people_made", "People made", "person.created"], ["merged", "Merges", "person.merged"], ["undone", "Merges undone", "merge.undone"], ["refused", "Calls refused", "refused"],
+  ["split", "Splits", "person.split"], ["erased", "People erased", "person.erased"], ["unproven", "Calls without proof", "identity.unproven"]];
 
 // More waiting calls than this are worth a look: the writer takes far more in one batch.
 const manyCalls = 1000;
@@ -50,21 +50,23 @@ export default async function health(place, { heading, query }) {
   });
   const chart = h("div");
   const span = () => spans.includes(Number(query.get("days"))) ? Number(query.get("days")) : spans[0];
-  const draw = (kinds) => filled(6, async (signal) => {
-    const changes = await recent(signal);
-    const names = days(span(), Date.now());
-    return [h("p", { class: "soft" }, `Counted over the last 200 calls of the journal, by days in UTC.`), h("div", { class: "boxes" }, kinds.map(([kind, text]) => {
-      const counts = perDay(names, changes.filter((change) => change.kind === kind).map((change) => change.at));
+  const draw = () => filled(6, async (signal) => {
+    const { days, complete, since } = await get("/stats/days", { days: span() }, { signal });
+    return [h("p", { class: "soft" }, "Days in UTC.", complete ? null : [" The journal has many calls: the numbers begin at ", moment(since), "."]), h("div", { class: "boxes" }, counters.map(([member, text, kind]) => {
+      const counts = days.map((day) => [day.day, sum(day[member])]);
+      const parts = new Map(days.map((day) => [day.day, typeof day[member] === "object" ? Object.entries(day[member]) : []]));
       const total = counts.reduce((sum, [, number]) => sum + number, 0);
       const picture = h("svg", { viewBox: "0 0 240 70", role: "img", "aria-label": `${text}: ${total} in ${span()} days` },
         h("line", { class: "axis", x1: 0, x2: 240, y1: 60.5, y2: 60.5 }),
         bars(counts, 240, 56).map((bar) => h("rect", { class: "column", x: bar.x, y: bar.y + 4, width: bar.width, height: bar.height }, h("title", {}, `${bar.day}: ${bar.number}`))));
-      return h("section", { class: "box" }, h("h3", {}, h("a", { href: `#/changes?kinds=${encodeURIComponent(kind)}` }, text), ` ${total}`),
-        twin(kind, picture, () => table(`${text} per day`, [["Day", ([day]) => day], ["Number", ([, number]) => String(number)]], counts.filter(([, number]) => number))));
+      const columns = [["Day", ([day]) => day], ["Number", ([, number]) => number.toLocaleString("en")]];
+      if (member === "merged" || member === "refused") columns.push([member === "merged" ? "By rule" : "By reason", ([day]) => parts.get(day).map(([name, number]) => h("div", {}, h("code", {}, shown(name)), ` ${number.toLocaleString("en")}`))]);
+      return h("section", { class: "box" }, h("h3", {}, h("a", { href: `#/changes?kinds=${encodeURIComponent(kind)}` }, text), ` ${total.toLocaleString("en")}`),
+        twin(member, picture, () => table(`${text} per day`, columns, counts.filter(([, number]) => number))));
     }))];
   });
   show(place, tiles, h("h2", {}, "Numbers"), numbers, h("h2", {}, "Days"),
-    h("label", { class: "inline", for: "days" }, "Days ", h("select", { id: "days", onchange: (event) => { query.set("days", event.target.value); show(chart, draw(counters)); } },
+    h("label", { class: "inline", for: "days" }, "Days ", h("select", { id: "days", onchange: (event) => { query.set("days", event.target.value); show(chart, draw()); } },
       spans.map((one) => h("option", { value: one, selected: one === span() }, String(one))))), chart);
-  show(chart, draw(counters));
+  show(chart, draw());
 }

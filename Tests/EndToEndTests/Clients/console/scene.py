@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 class Server:
     """The built program over a new store in a folder that goes away."""
 
-    def __init__(self, program, mode="production"):
+    def __init__(self, program, mode="production", flags=()):
         self.program = program
         self.folder = tempfile.mkdtemp(prefix="onym-console-")
         made = subprocess.run([program, "init", "--data", self.folder + "/data", "--json"], check=True, capture_output=True, text=True)
@@ -25,13 +25,13 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.log = open(self.folder + "/log", "w")
-        self.mode = mode
+        self.mode, self.flags = mode, flags
         self.base = f"http://{self.address}"
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
-            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode], stdout=self.log, stderr=self.log)
+            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log)
         for _ in range(200):
             try:
                 if self.call("GET", "/readyz")[0] == 200:

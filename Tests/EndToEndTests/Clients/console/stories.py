@@ -36,6 +36,14 @@ def for_trying(run):
     return run
 
 
+def with_flags(*flags):
+    """The server of the story runs with further flags."""
+    def mark(run):
+        run.flags = flags
+        return run
+    return mark
+
+
 class Scene:
     def __init__(self, browser, server, files, pictures):
         self.browser, self.server, self.files, self.pictures = browser, server, pathlib.Path(files), pathlib.Path(pictures)
@@ -650,6 +658,27 @@ def the_server_starts_again_under_an_open_page(scene):
 
 
 @story
+def what_happened_on_each_day(scene):
+    scene.ada().merge()
+    scene.server.admin("POST", "/onym/v1/merges", {"from": "77", "into": scene.customer})
+    tab = scene.tab().sign_in(to="#/health")
+    box = tab.page.locator("section.box", has=tab.page.get_by_role("heading", name="Merges", exact=False)).filter(has_text="Merges 1")
+    expect(box).to_have_count(1)
+    box.get_by_role("radio", name="Table").check()
+    expect(box.get_by_role("table")).to_contain_text("administrator 1")
+    expect(tab.page.get_by_role("heading", name="People made 2")).to_be_visible()
+    check_page(tab, "days")
+    check_widths(tab, "days")
+    tab.page.get_by_role("combobox", name="Days").select_option("90")
+    expect(tab.page.get_by_role("img", name="People made: 2 in 90 days")).to_be_visible()
+    pictures(scene, tab, "days")
+    tab.page.get_by_role("link", name="Merges", exact=True).click()
+    tab.page.get_by_role("heading", name="Changes", level=1).wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("table")).to_contain_text("two people are one")
+
+
+@story
 def the_feed_in_two_tabs(scene):
     scene.ada()
     first = scene.tab().sign_in(to="#/changes")
@@ -672,6 +701,58 @@ def the_feed_in_two_tabs(scene):
     expect(first.page.get_by_role("link", name=carol)).to_have_count(0)
     first.page.get_by_role("button", name="Go on").click()
     first.page.get_by_role("link", name=carol).first.wait_for()
+
+
+@story
+@with_flags("--webhook-private-addresses", "allow")
+def a_webhook_is_down_and_comes_back(scene):
+    import http.server
+    import threading
+    taken = []
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(503 if len(taken) == 1 else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    tab = scene.tab().sign_in(to="#/webhooks")
+    tab.page.get_by_role("button", name="Make a webhook…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Address").fill(f"http://127.0.0.1:{receiver.server_port}/hook")
+    dialog.get_by_label("Kinds of changes; all if empty").fill("person.created")
+    dialog.get_by_role("button", name="Make", exact=True).click()
+    secret = tab.page.get_by_role("dialog", name="Secret of the webhook")
+    secret.wait_for()
+    tab.page.keyboard.press("Escape")
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    scene.server.identify(customerid="ada")
+    for _ in range(100):
+        if taken and scene.server.admin("GET", "/onym/v1/deliveries")[1]["deliveries"]:
+            break
+        time.sleep(0.1)
+    tab.go("#/home")
+    tab.go("#/webhooks")
+    waiting = tab.page.get_by_role("table", name="Deliveries that wait or are parked")
+    expect(waiting).to_contain_text("The receiver answered 503.")
+    expect(waiting).to_contain_text("waiting")
+    check_page(tab, "a webhook that is down")
+    check_widths(tab, "a webhook that is down")
+    pictures(scene, tab, "webhook-down")
+    for _ in range(200):
+        if len(taken) > 1 and not scene.server.admin("GET", "/onym/v1/deliveries")[1]["deliveries"]:
+            break
+        time.sleep(0.1)
+    assert taken[0] == taken[1], "the same change again"
+    tab.go("#/home")
+    tab.go("#/webhooks")
+    expect(tab.page.get_by_text("No delivery waits.")).to_be_visible()
+    expect(tab.page.get_by_role("table", name="Webhooks")).to_contain_text("ok")
+    receiver.shutdown()
 
 
 @story
@@ -999,7 +1080,7 @@ def main():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             begun = time.monotonic()
-            server = Server(program, getattr(STORIES[name], "mode", "production"))
+            server = Server(program, getattr(STORIES[name], "mode", "production"), getattr(STORIES[name], "flags", ()))
             scene = Scene(browser, server, files, pictures)
             fault = None
             try:

@@ -2,16 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const files = process.env.CONSOLE_FILES;
-const { bars, days, perDay } = await import(`${files}/plot.js`);
+const { bars, sum } = await import(`${files}/plot.js`);
 const { tracks, tracksAtMost } = await import(`${files}/tracks.js`);
 
-test("Days end with today in UTC, the oldest first", () => {
-  assert.deepEqual(days(3, Date.parse("2026-03-01T23:59:00Z")), ["2026-02-27", "2026-02-28", "2026-03-01"]);
-});
-
-test("A moment counts on its day, and a moment of another time nowhere", () => {
-  const counts = perDay(["2026-01-01", "2026-01-02"], ["2026-01-02T00:00:00.000Z", "2026-01-02T23:59:59.999Z", "2025-12-31T00:00:00.000Z"]);
-  assert.deepEqual(counts, [["2026-01-01", 0], ["2026-01-02", 2]]);
+test("The number of a day is a number, or the sum of its parts", () => {
+  assert.deepEqual([sum(3), sum({ claim: 1, administrator: 2 }), sum({}), sum(undefined)], [3, 3, 0, 0]);
 });
 
 test("The tallest bar fills the height, a small number is seen, and none has no bar", () => {
