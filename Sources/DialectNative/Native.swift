@@ -95,7 +95,8 @@ package enum Native {
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + StatusCalls.routes(sources) + DayCalls.routes + CompactCalls.routes(sources)
+            routes: routes(sources) + StatusCalls.routes(sources) + DayCalls.routes + BucketCalls.routes
+                + CompactCalls.routes(sources)
                 + BackupCalls.routes(sources.backups, at: door) + MasterKeyCalls.routes(sources, at: door)
                 + EraseCalls.routes
                 + IdentityCalls.routes

@@ -374,7 +374,8 @@ enum PeopleCalls {
 
     private static let limits = 1...200
 
-    private static func timelineFilter(_ request: borrowing Request) throws(Rejection) -> Timeline.Filter {
+    /// Reads the filter of a time line. The parameters of a page are known to the calls that have pages.
+    static func timelineFilter(_ request: borrowing Request) throws(Rejection) -> Timeline.Filter {
         let id = request.id
         func refuse(_ detail: String) -> Rejection {
             Rejection(Native.problem(.badRequest, code: "validation_error", detail, id))
@@ -408,7 +409,7 @@ enum PeopleCalls {
                     throw refuse("cursor must be the next_cursor of the page before.")
                 }
                 filter.cursor = cursor
-            case "at": continue
+            case "at", "buckets": continue
             default: throw refuse("there is no parameter \"\(parameter.name.prefix(32))\".")
             }
         }

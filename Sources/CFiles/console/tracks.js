@@ -4,7 +4,7 @@
 export const tracksAtMost = 12;
 const near = 6;
 
-/** Computes tracks, marks and joins for a width. `rows` are {at, origin}, `merges` are {from, into, at, undone_at}. */
+/** Computes tracks, marks and joins for a width. `rows` are {at, origin, count?}, `merges` are {from, into, at, undone_at}. */
 export function tracks(members, rows, merges, width, rowHeight = 30) {
   const shown = members.length > tracksAtMost ? members.slice(0, tracksAtMost - 1) : members;
   const line = (member) => { const place = shown.indexOf(member); return place < 0 ? shown.length : place; };
@@ -20,8 +20,8 @@ export function tracks(members, rows, merges, width, rowHeight = 30) {
     if (!Number.isFinite(Date.parse(row.at))) continue;
     const place = line(row.origin), spot = x(row.at);
     const last = marks.findLast((mark) => mark.line === place);
-    if (last && spot - last.x < near) { last.count += 1; last.until = row.at; } else {
-      marks.push({ line: place, x: spot, y: middle(place), count: 1, from: row.at, until: row.at });
+    if (last && spot - last.x < near) { last.count += row.count ?? 1; last.until = row.at; } else {
+      marks.push({ line: place, x: spot, y: middle(place), count: row.count ?? 1, from: row.at, until: row.at });
     }
   }
   return {

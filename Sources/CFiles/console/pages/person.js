@@ -151,6 +151,8 @@ function summary(body) {
   return String(data.event_name ?? data.message ?? data.name ?? data.event_type ?? body.event_type ?? body.product ?? "…");
 }
 
+const bucketsAtMost = 200;
+
 async function timeline(place, profile) {
   const { tracks } = await import("../tracks.js");
   const filters = { kinds: "", since: "", until: "" };
@@ -163,15 +165,24 @@ async function timeline(place, profile) {
     load();
   } }));
   const load = () => {
-    const picture = h("div", { class: "picture" });
-    const all = [];
-    const rows = paged("Rows, the newest first", rowColumns(profile), async (cursor, signal) => {
+    const rows = (drawn) => paged("Rows, the newest first", rowColumns(profile), async (cursor, signal) => {
       const page = await get(path`/people/${profile.root}/timeline`, { ...filters, at: profile.at, limit: 100, cursor }, { signal });
-      all.push(...page.rows);
-      draw(picture, tracks(profile.members, all, profile.merges, 960));
+      drawn?.(page.rows);
       return { rows: page.rows, next: page.next_cursor };
     }, empty("No row matches. Events, purchases and answers of this person appear here."));
-    show(list, picture, rows);
+    const picture = h("div", { class: "picture" });
+    // The past has no counts: the picture then grows with the pages.
+    if (profile.at) {
+      const all = [];
+      show(list, picture, rows((more) => { all.push(...more); draw(picture, tracks(profile.members, all, profile.merges, 960)); }));
+      return;
+    }
+    show(list, filled(4, async (signal) => {
+      const { buckets, read, complete } = await get(path`/people/${profile.root}/timeline/buckets`, { ...filters, buckets: bucketsAtMost }, { signal });
+      const middle = (bucket) => new Date((Date.parse(bucket.from) + Date.parse(bucket.to)) / 2).toISOString();
+      draw(picture, tracks(profile.members, buckets.map((bucket) => ({ at: middle(bucket), origin: bucket.member, count: Object.values(bucket.counts).reduce((sum, one) => sum + one, 0) })), profile.merges, 960));
+      return [picture, h("p", { class: "soft" }, complete ? `The picture has all ${counted(read, "row")}.` : `The picture has the last ${counted(read, "row")}.`)];
+    }), rows());
   };
   show(place, h("div", { class: "filters" }, field("kinds", "Kinds", "event"), field("since", "Since", "2026-11-01"), field("until", "Until", "2026-12-01")), list);
   load();
@@ -179,7 +190,7 @@ async function timeline(place, profile) {
 
 function draw(place, drawing) {
   const svg = h("svg", { viewBox: `0 0 ${drawing.width} ${drawing.height + 20}`, role: "img",
-    "aria-label": `Tracks of ${counted(drawing.lines.length, "member")}; the table below has the same rows` });
+    "aria-label": `Tracks of ${counted(drawing.lines.length, "member")}; the table below has the rows` });
   svg.append(...drawing.lines.flatMap((line) => [
     h("line", { class: "track", x1: 0, x2: drawing.width, y1: line.y, y2: line.y }),
     h("text", { x: 4, y: line.y - 4 }, line.member ?? counted(line.count, "other member"))]));

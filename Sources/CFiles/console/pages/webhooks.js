@@ -11,7 +11,7 @@ export default async function webhooks(place, { heading, again }) {
   show(place, may.administer ? h("div", { class: "row actions" }, h("button", { type: "button", onclick: () => make(again) }, "Make a webhook…")) : null,
     hooks.length ? table("Webhooks", [
       ["Address", (hook) => shown(hook.url)], ["Id", (hook) => id(hook.id)], ["Kinds", (hook) => hook.kinds.length ? shown(hook.kinds.join(", ")) : "all"],
-      ["State", (hook) => hook.paused ? h("span", { class: "bad" }, "paused: too many deliveries wait") : hook.parked ? h("span", { class: "look" }, "deliveries are parked") : h("span", { class: "good" }, "ok")],
+      ["State", (hook) => hook.paused ? h("span", { class: "bad" }, "paused: too many deliveries wait") : hook.parked ? h("span", { class: "look" }, "deliveries are parked") : hook.waiting ? h("span", { class: "look" }, "deliveries wait") : h("span", { class: "good" }, "ok")],
       ["Delivered", (hook) => String(hook.delivered ?? 0)], ["Read to call", (hook) => String(hook.read_to ?? 0)], ["Waiting", (hook) => String(hook.waiting ?? 0)], ["Parked", (hook) => String(hook.parked ?? 0)],
       ["Do", (hook) => may.administer ? h("button", { class: "plain", type: "button", "aria-label": `Remove the webhook ${hook.id}`, onclick: () => change({
         title: "Remove a webhook", verb: "Remove", takesReason: false, note: "Its waiting and parked deliveries are removed too.",

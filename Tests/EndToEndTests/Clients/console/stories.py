@@ -658,6 +658,27 @@ def the_server_starts_again_under_an_open_page(scene):
 
 
 @story
+def a_long_time_line(scene):
+    """The picture shows all rows at once, and the table has them a hundred at a time."""
+    scene.ada().merge()
+    for number in range(130):
+        scene.server.event(scene.customer if number % 3 else scene.mail, f"event {number}")
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}?tab=timeline")
+    expect(tab.page.get_by_text("The picture has all 132 rows.")).to_be_visible()
+    expect(tab.page.get_by_role("row")).to_have_count(101)
+    counts = [int(one) for one in tab.page.locator(".picture svg text").all_text_contents() if one.isdigit() and len(one) < 5]
+    marks = tab.page.locator(".picture .point").count()
+    assert sum(counts) + marks - len(counts) == 132, (counts, marks)
+    check_page(tab, "long time line")
+    check_widths(tab, "long time line")
+    pictures(scene, tab, "long-timeline")
+    tab.page.get_by_label("Since").fill("2999-01-01")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("The picture has all 0 rows.")).to_be_visible()
+    expect(tab.page.get_by_text("No row matches.")).to_be_visible()
+
+
+@story
 def what_happened_on_each_day(scene):
     scene.ada().merge()
     scene.server.admin("POST", "/onym/v1/merges", {"from": "77", "into": scene.customer})
@@ -740,6 +761,7 @@ def a_webhook_is_down_and_comes_back(scene):
     waiting = tab.page.get_by_role("table", name="Deliveries that wait or are parked")
     expect(waiting).to_contain_text("The receiver answered 503.")
     expect(waiting).to_contain_text("waiting")
+    expect(tab.page.get_by_role("table", name="Webhooks")).to_contain_text("deliveries wait")
     check_page(tab, "a webhook that is down")
     check_widths(tab, "a webhook that is down")
     pictures(scene, tab, "webhook-down")

@@ -44,6 +44,11 @@ test("A merge joins two tracks from its moment on, and an undone merge is marked
   assert.ok(joins[0].x > 200 && joins[0].x < 300);
 });
 
+test("A span of time counts as many rows as it has", () => {
+  const { marks } = tracks(["1"], [{ ...row(0, "1"), count: 40 }, { ...row(1, "1"), count: 2 }, row(10_000, "1")], [], 500);
+  assert.deepEqual(marks.map((mark) => mark.count), [42, 1]);
+});
+
 test("No rows and damaged times make an empty drawing", () => {
   assert.equal(tracks([], [], [], 500).marks.length, 0);
   assert.equal(tracks(["1"], [{ at: "nonsense", origin: "1" }], [], 500).marks.length, 0);
