@@ -168,12 +168,28 @@ enum ServerCalls {
                     (.forbidden, "The key may not delete users, or the install belongs to another user."),
                     (.notFound, "There is no such user."),
                 ])),
-        action: .call(
+        action: .steps(
             body: .optional,
-            decode: { request, caller, _ throws(Rejection) in
+            decode: { request, caller, _ in
                 let person = PersonID(linkingText: request.parameters[0]) ?? PersonID(rawValue: 0)
-                return PreparedCall(DeleteUser(person, by: caller.install)) { _, _ in
-                    Response(.ok)
+                let deletion = DeleteUser(person, by: caller.install)
+                let project = caller.project
+                // Writes a refusal in the form of the dialect.
+                let call = Step.call(PreparedCall(deletion) { _, _ in Response(.ok) })
+                return .decide(deletion) { result, _ in
+                    switch result {
+                    case .success: return .answer(Response(.ok))
+                    case .failure(.rowsNotSettled):
+                        return .read { snapshot throws(StoreFault) in
+                            let people = snapshot.group(of: person).members
+                            return try .settling(people, in: project, snapshot) { _ in
+                                call
+                            } then: {
+                                call
+                            }
+                        }
+                    case .failure: return call
+                    }
                 }
             }))
 }

@@ -76,21 +76,10 @@ enum EraseCalls {
             PreparedCall(ErasePerson(person)) { erased, _ in
                 Native.json(.ok) { write(erased, isDry: false, &$0) }
             })
-        guard let rows = try UnsettledRows(of: members, in: project, snapshot) else { return erasure }
-        return try settle(rows, id, snapshot) { erasure }
-    }
-
-    /// Settles rows, some in each call of the journal. After a crash the next try goes on.
-    private static func settle(
-        _ rows: UnsettledRows, _ id: RequestID, _ snapshot: any Snapshot, _ then: @escaping @Sendable () -> Step
-    ) throws(StoreFault) -> Step {
-        var rows = rows
-        let act = try rows.next(snapshot)
-        let rest = rows
-        return .decide(act) { result, _ in
-            if case .failure(let refusal) = result { return .answer(Native.problem(.refused(refusal), id)) }
-            if !act.ends.isEmpty { return then() }
-            return .read { snapshot throws(StoreFault) in try settle(rest, id, snapshot, then) }
+        return try .settling(members, in: project, snapshot) { refusal in
+            .answer(Native.problem(.refused(refusal), id))
+        } then: {
+            erasure
         }
     }
 

@@ -39,6 +39,23 @@ struct DeleteTests {
         #expect(late.json["dropped"] as? Int == 1 && late.json["accepted"] as? Int == 1, "\(late)")
     }
 
+    @Test("of one person of a split leaves the rows of the other", arguments: stores)
+    func split(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let first = try client.makeInstall()
+        _ = try client.submit(first.token, [("a", client.clock.now)])
+        let user = try client.link(first.install, "e1").user
+        let next = client.server.store.counts.lastSequence.rawValue + 1
+        _ = try client.submit(first.token, [("b", client.clock.now)])
+        let split = try client.administrator("POST", "/onym/v1/people/\(user)/split", #"{"since":"seq:\#(next)"}"#)
+        let other = try #require(split.json["into"] as? String, "\(split)")
+        #expect(try client.events(of: user) == ["a"] && client.events(of: other) == ["b"])
+        let stranger = try client.user("e2")
+        #expect(try client.delete(user, key: stranger.token).status == 403)
+        #expect(try client.delete(user).status == 200)
+        #expect(try client.events(of: user) == [] && client.events(of: other) == ["b"])
+    }
+
     @Test("is allowed to a key with the scope, and to the user's own install", arguments: stores)
     func allowed(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)
