@@ -47,7 +47,7 @@ struct RunTestsTests {
         let asked = try String(contentsOfFile: tests.folder.path + "/asked", encoding: .utf8).split(separator: "\n")
         #expect(
             asked.sorted() == [
-                #"^(?=(SimulationTests)\.)(?!.*\.(ActTableTests|DependedTests|WorkTests)/) 1"#,
+                #"^(?=(SimulationTests)\.)(?!.*\.(ActTableTests|DependedTests|WorkTests)(/|$)) 1"#,
                 "^(?=(SimulationTests)\\.)(?=.*(Simulation|Nothing)) ",
             ])
     }
