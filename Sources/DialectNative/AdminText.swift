@@ -57,6 +57,17 @@ enum AdminText {
         return Instant(milliseconds: milliseconds)
     }
 
+    /// A number of the query; nil if the query has none.
+    static func number(
+        _ request: borrowing Request, _ name: String, in range: ClosedRange<Int>
+    ) throws(Rejection) -> Int? {
+        guard let text = request.query?[name] else { return nil }
+        guard let number = Int(text), range.contains(number) else {
+            throw wrong("\(name) must be \(range.lowerBound) to \(range.upperBound).", request.id)
+        }
+        return number
+    }
+
     static func wrong(_ detail: String, _ id: RequestID) -> Rejection {
         Rejection(Native.problem(.badRequest, code: Native.validationError, detail, id))
     }

@@ -30,7 +30,7 @@ enum BucketCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     var filter = try PeopleCalls.timelineFilter(request)
                     filter.limit = TimelineBuckets.rowsPerSlice
-                    let most = try number(request)
+                    let most = try AdminText.number(request, "buckets", in: numbers) ?? standardNumber
                     let (name, project, id) = (
                         PersonName(request.parameters[0], caller, tools), caller.project, request.id
                     )
@@ -47,14 +47,6 @@ enum BucketCalls {
     // With one span, rows before and after 1970 would have no common span.
     private static let numbers = 2...500
     private static let standardNumber = 200
-
-    private static func number(_ request: borrowing Request) throws(Rejection) -> Int {
-        guard let text = request.query?["buckets"] else { return standardNumber }
-        guard let number = Int(text), numbers.contains(number) else {
-            throw AdminText.wrong("buckets must be \(numbers.lowerBound) to \(numbers.upperBound).", request.id)
-        }
-        return number
-    }
 
     /// Reads a slice of the rows, and then the next one, up to the end.
     private static func slice(

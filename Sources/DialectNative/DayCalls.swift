@@ -27,8 +27,8 @@ enum DayCalls {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, _ throws(Rejection) in
-                    let days = try number(request, "days", in: 1...daysAtMost) ?? standardDays
-                    let calls = try number(request, "calls", in: 1...callsAtMost) ?? callsAtMost
+                    let days = try AdminText.number(request, "days", in: 1...daysAtMost) ?? standardDays
+                    let calls = try AdminText.number(request, "calls", in: 1...callsAtMost) ?? callsAtMost
                     return .read(slice(JournalDays(days, until: caller.now, in: caller.project, callsAtMost: calls)))
                 }))
     ]
@@ -36,16 +36,6 @@ enum DayCalls {
     private static let daysAtMost = 90
     private static let standardDays = 30
     private static let callsAtMost = 100_000
-
-    private static func number(
-        _ request: borrowing Request, _ name: String, in range: ClosedRange<Int>
-    ) throws(Rejection) -> Int? {
-        guard let text = request.query?[name] else { return nil }
-        guard let number = Int(text), range.contains(number) else {
-            throw AdminText.wrong("\(name) must be \(range.lowerBound) to \(range.upperBound).", request.id)
-        }
-        return number
-    }
 
     /// Reads a slice of the journal, and then the next one, up to the end.
     private static func slice(

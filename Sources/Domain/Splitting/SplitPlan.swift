@@ -127,16 +127,16 @@ package struct SplitPlan: Sendable {
         _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard selector.selects else { return }
+        var held: [HeldIdentity] = []
         let judge: Judge
         if let sequence = selector.atCall {
             guard let call = try snapshot.call(sequence), call.project == project, call.person == person else {
                 refusal = .noSuchCall
                 return
             }
-            judge = try Judge(at: call, of: person, snapshot)
-            identities = try snapshot.heldIdentities(of: person).filter {
-                $0.call >= sequence && !$0.type.isDialectsOwn
-            }
+            held = try snapshot.heldIdentities(of: person)
+            judge = Judge(at: call, of: person, holding: held)
+            identities = held.filter { $0.call >= sequence && !$0.type.isDialectsOwn }
         } else {
             judge = Judge(selector)
         }
@@ -144,7 +144,7 @@ package struct SplitPlan: Sendable {
         let taken = visits.filter(\.isTaken)
         if let sequence = selector.atCall {
             let named = taken.reduce(into: Set<Judge.Name>()) { $0.formUnion($1.lanes) }
-            sharedIdentities = try snapshot.heldIdentities(of: person).filter {
+            sharedIdentities = held.filter {
                 $0.call < sequence && !$0.type.isDialectsOwn && !unique.contains($0.type)
                     && named.contains(Judge.Name(type: $0.type, value: $0.value))
             }
@@ -375,13 +375,13 @@ private struct Judge {
         older = []
     }
 
-    init(at call: RecordedCall, of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) {
+    init(at call: RecordedCall, of person: PersonID, holding held: [HeldIdentity]) {
         var selector = SplitSelector()
         selector.since = .call(call.sequence)
         self.selector = selector
         lanes = []
-        let held = try snapshot.heldIdentities(of: person).filter { $0.call < call.sequence }
-        older = Set(held.map { Name(type: $0.type, value: $0.value) }).subtracting(Judge.lanes(of: call, for: person))
+        let before = held.filter { $0.call < call.sequence }
+        older = Set(before.map { Name(type: $0.type, value: $0.value) }).subtracting(Judge.lanes(of: call, for: person))
     }
 
     /// The identities by which a call came to a person.
