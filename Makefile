@@ -35,7 +35,7 @@ test:
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 75m set-up=8m lint=2m imports=16m test=25m test-threads=25m smoke=14m package-test=8m fuzz=8m surface=4m docs=4m \
+	@Tools/steps 75m set-up=8m lint=6m imports=16m test=25m test-threads=25m smoke=14m package-test=8m fuzz=8m surface=4m docs=4m \
 		-- $(MAKE) --no-print-directory
 
 set-up:
@@ -44,6 +44,7 @@ set-up:
 lint:
 	swift format lint --strict --recursive Sources Tests Examples Package.swift
 	Tools/rooms
+	Tools/apple
 
 imports:
 	@Tools/setup tests
