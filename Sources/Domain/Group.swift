@@ -1,6 +1,7 @@
 /// All people that merges in force connect. Creating the value costs nothing.
 ///
 /// A person without merges is a group of one. The root stands for the group, and no two groups have the same root.
+/// The members are read when they are asked for. So a group is of use only within the read or the decision that made it.
 package struct Group: Sendable {
     /// The person that stands for the group in every read.
     package let root: PersonID

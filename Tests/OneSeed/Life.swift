@@ -633,19 +633,29 @@ extension Life {
         if rest > 600_000 { throw fail("expiry", place, "a code is good for \(rest) ms") }
     }
 
-    /// The group of each person, with its root.
-    private func pictureOfGroups() -> [PersonID: Group]? {
+    /// A group as it was at one moment. `Group` itself reads its members when it is asked, which may be after more changes.
+    private struct PictureOfGroup: Equatable {
+        let root: PersonID
+        let members: Set<PersonID>
+    }
+
+    /// The group of each person.
+    private func pictureOfGroups() -> [PersonID: PictureOfGroup]? {
         guard let machine, let store = machine.store, machine.isHealthy else { return nil }
         let facts = machine.shadow.facts
         let people = facts.people.keys.filter { !facts.isErased($0) }
         return store.glance { snapshot in
-            Dictionary(uniqueKeysWithValues: people.map { ($0, snapshot.group(of: $0)) })
+            Dictionary(
+                uniqueKeysWithValues: people.map { person in
+                    let group = snapshot.group(of: person)
+                    return (person, PictureOfGroup(root: group.root, members: Set(group.members)))
+                })
         }
     }
 
     /// Takes a merge back at once, with a change of the rules between both: all groups are as they were before.
     private mutating func undoAtOnce(
-        _ picture: [PersonID: Group], changesRules: Bool, at place: Int
+        _ picture: [PersonID: PictureOfGroup], changesRules: Bool, at place: Int
     ) throws(History.Failure) {
         guard let machine, isJournalRead, let merge = knowledge.known["merge"]?.last else { return }
         let admin = [("Authorization", "Bearer \(machine.credentials.adminKey)")]
@@ -665,11 +675,8 @@ extension Life {
         guard answer?.isSuccess == true, let now = pictureOfGroups() else { return }
         for (person, group) in picture.sorted(by: { $0.key < $1.key }) {
             guard let other = now[person] else { continue }
-            if other.root != group.root || Set(other.members) != Set(group.members) {
-                throw fail(
-                    "undo", place,
-                    "person \(person.rawValue) was in \(group.members), and is in \(other.members) after merge and undo"
-                )
+            if other != group {
+                throw fail("undo", place, "person \(person.rawValue): \(group) before merge and undo, \(other) after")
             }
         }
     }
