@@ -224,6 +224,7 @@ package final class Doctor {
     private func examineLinks() throws(SQLiteFault) {
         progress("links")
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
+        let moves = try moves(hash)
         let sql = """
             SELECT id, person, type, value, made_by, (SELECT ended_by FROM link_ends WHERE link = id)
             FROM links WHERE id > ? ORDER BY id LIMIT ?
@@ -265,12 +266,41 @@ package final class Doctor {
             index.committed.forEachHolder(of: key) { if $0 == place { holdsAlready = true } }
             if holdsAlready {
                 found("link_twice", "Link \(id) gives person \(person) a \(type.name) that it has.")
-            } else if wasUnique(type, in: project, at: madeBy), index.committed.holderCount(of: key) > 0 {
+            } else if wasUnique(type, in: project, at: madeBy), index.committed.holderCount(of: key) > 0,
+                !moves.contains(Move(call: madeBy, identity: key))
+            {
                 found("link_unique", "Link \(id) gives person \(person) a \(type.name) that another person holds.")
             }
             index.load(type, key, of: place, number: id)
             return id
         }
+    }
+
+    /// An identity that a split or the undo of a call moved from one person to another.
+    private struct Move: Hashable {
+        let call: Int64
+        let identity: IdentityKey
+    }
+
+    /// The moved identities. Their new links are what the links from before were, so a rule that came in between does not count
+    /// for them.
+    private func moves(_ hash: KeyedHash) throws(SQLiteFault) -> Set<Move> {
+        let kinds = ActKind.movingLinks.map { String($0.rawValue) }.joined(separator: ", ")
+        let row = try connection.prepare(
+            """
+            SELECT sequence, type, value, project FROM journal JOIN link_ends ON ended_by = sequence
+            JOIN links ON links.id = link WHERE kind IN (\(kinds))
+            """)
+        var moves: Set<Move> = []
+        while try row.step() {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: row.integer(1))) else { continue }
+            let project = ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(3)))
+            moves.insert(
+                Move(
+                    call: row.integer(0), identity: row.withBytes(2) { IdentityKey(type, $0, in: project, hash: hash) })
+            )
+        }
+        return moves
     }
 
     /// Checks that the journal rows of later things now exist.

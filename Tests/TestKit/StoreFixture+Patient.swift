@@ -1,4 +1,5 @@
 import Domain
+import Testing
 
 extension StoreFixture {
     /// A healthy store with a little of everything, for doctors to look at.
@@ -18,6 +19,13 @@ extension StoreFixture {
                 Ingest(person: person, identities: [], attributes: attributes, rows: rows))
         }
         _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
+        // A split moves an email of two people, which was linked before the rule made emails unique.
+        let holder = try fixture.identify([.customerID: "c2"]).person
+        let held = try fixture.store.read { snapshot throws(StoreFault) in try snapshot.heldIdentities(of: holder) }
+        let email = try #require(held.first { $0.type == .email })
+        let part = SplitPerson.Part(
+            Identity(.email, email.value, in: World.project, hash: fixture.store.hash), linkedBy: email.call)
+        _ = try fixture.process(SplitPerson(holder, parts: [part], into: nil, reason: nil))
         fixture.fold()
         _ = try fixture.identify([.customerID: "last"])
         return fixture

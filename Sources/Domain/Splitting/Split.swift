@@ -704,4 +704,6 @@ extension Refusal {
 extension ActKind {
     package static let split = ActKind(172, "split", undo: .never(.undoSplit))
     package static let undoSplit = ActKind(173, "undo_split", undo: .never(.splitAgain))
+    /// The kinds of calls that move links from one person to another as they are, whatever the rules are at that time.
+    package static let movingLinks = [split, undoSplit, undoCall]
 }
