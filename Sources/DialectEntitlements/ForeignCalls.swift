@@ -146,6 +146,10 @@ enum ForeignCalls {
                             json.key("offeringId")
                             json.string(offering.id)
                         }
+                        json.key("entitlements")
+                        json.array { json in
+                            for id in product.entitlements { json.string(id) }
+                        }
                     }
                 }
             }

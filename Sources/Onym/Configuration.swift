@@ -48,6 +48,9 @@ public struct Configuration: Sendable {
     public var accessRoot: String?
     /// The treatment of answers about access that the key in ``accessRoot`` does not confirm.
     public var accessVerification = Verification.required
+    /// The names of the entitlements that a product grants, by the shop's id of the product. The SDK uses them for local access
+    /// (``Entitlement/isLocal``) until it knows the server's catalog, such as on a first start without a network.
+    public var entitlementsOfProducts: [String: [String]] = [:]
     /// The device's shop; nil for the platform's own shop: the App Store where StoreKit exists.
     public var shop: (any Shop)?
     /// The hosts of calls of the IDSync dialect, for apps that have several hosts.

@@ -209,7 +209,7 @@ public final class Qonversion: @unchecked Sendable {
             let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }
             switch result {
             case .success(let list):
-                listener?.deferredPurchaseCompleted(PurchaseResult(.success, list.mapValues(Entitlement.init)))
+                listener?.deferredPurchaseCompleted(PurchaseResult(.success, list))
             case .failure(let error): listener?.deferredPurchaseCompleted(PurchaseResult(.error, error: error.vendor))
             }
         }

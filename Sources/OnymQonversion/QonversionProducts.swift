@@ -153,14 +153,19 @@ extension Qonversion {
         /// The reason for a failure.
         public let error: (any Error)?
 
-        init(_ status: PurchaseResultStatus, _ entitlements: [String: Entitlement] = [:], error: (any Error)? = nil) {
-            (self.status, source, self.entitlements, self.error) = (status, .api, entitlements, error)
+        init(
+            _ status: PurchaseResultStatus, _ entitlements: [String: Onym.Entitlement] = [:], error: (any Error)? = nil
+        ) {
+            (self.status, self.error) = (status, error)
+            self.entitlements = entitlements.mapValues(Entitlement.init)
+            isFallbackGenerated = entitlements.values.contains(where: \.isLocal)
+            source = isFallbackGenerated ? .local : .api
         }
 
         /// The shop's transaction. The SDK sends it to the server and keeps no copy: nil.
         public var transaction: Transaction? { nil }
-        /// Whether the device made the entitlements itself. It never does: false.
-        public var isFallbackGenerated: Bool { false }
+        /// Whether the device's shop alone vouches for an entitlement, because the server could not be reached.
+        public let isFallbackGenerated: Bool
         /// Whether the person has bought the product.
         public var isSuccessful: Bool { status == .success }
         /// Whether the person has canceled the purchase.
@@ -340,7 +345,7 @@ extension Qonversion {
         }
         do throws(OnymError) {
             switch try await access.buy(storeID, quantity: quantity) {
-            case .bought(let list): return PurchaseResult(.success, list.mapValues(Entitlement.init))
+            case .bought(let list): return PurchaseResult(.success, list)
             case .pending:
                 return PurchaseResult(
                     .pending, error: ErrorCode.purchasePending.error("Another person has to allow the purchase."))

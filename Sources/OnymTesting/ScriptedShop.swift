@@ -56,10 +56,17 @@ public final class ScriptedShop: Shop, @unchecked Sendable {
     }
 
     /// Makes a transaction, whose signed text names the product and the id.
-    public static func transaction(_ id: String, _ product: String) -> ShopTransaction {
+    /// - Parameters:
+    ///   - id: the id of the transaction.
+    ///   - product: the product.
+    ///   - expires: the time at which a subscription ends.
+    ///   - isRevoked: whether the shop has taken the purchase back.
+    public static func transaction(
+        _ id: String, _ product: String, expires: Date? = nil, isRevoked: Bool = false
+    ) -> ShopTransaction {
         ShopTransaction(
             id: id, productID: product, signed: "signed:\(product):\(id)", price: "9.99", currency: "EUR",
-            purchased: Date(timeIntervalSince1970: 1_800_000_000))
+            purchased: Date(timeIntervalSince1970: 1_800_000_000), expires: expires, isRevoked: isRevoked)
     }
 
     /// Answers products by their ids.

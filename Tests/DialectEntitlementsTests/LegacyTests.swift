@@ -328,7 +328,7 @@ struct LegacyTests {
         ("GET", "/v3/products/permissions", 200, #"{"products_permissions":{}}"#),
         (
             "GET", "/v3/products/A", 200,
-            #"[{"qonversionId":"X","storeId":"X","offeringId":"o"},{"qonversionId":"Y","storeId":"Y"},"#
+            #"[{"qonversionId":"X","storeId":"X","offeringId":"o","entitlements":["X"]},{"qonversionId":"Y","#
         ),
         ("PUT", "/v3/device/A", 200, #"{"a":1}"#), ("POST", "/v3/device/A", 200, #"{"a":1}"#),
         ("POST", "/v3/appleads/A", 200, #"{"a":1}"#),

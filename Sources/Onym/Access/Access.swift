@@ -24,12 +24,16 @@ public struct Entitlement: Hashable, Sendable, Identifiable {
     public let renewState: String?
     /// The kind of the subscription's current period: `normal`, `trial` or `intro`.
     public let period: String?
+    /// Whether only the device's shop vouches for the entitlement, because the server has not decided yet. Such access ends after
+    /// three days.
+    public let isLocal: Bool
 
     /// Makes an entitlement, for an app's own tests and previews.
     public init(
         id: String, isActive: Bool = true, started: Date? = nil, expires: Date? = nil, source: String = "unknown",
-        productID: String? = nil, renewState: String? = nil, period: String? = nil
+        productID: String? = nil, renewState: String? = nil, period: String? = nil, isLocal: Bool = false
     ) {
+        self.isLocal = isLocal
         (self.id, self.isActive, self.started, self.expires) = (id, isActive, started, expires)
         (self.source, self.productID, self.renewState, self.period) = (source, productID, renewState, period)
     }

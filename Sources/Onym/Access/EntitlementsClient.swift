@@ -41,6 +41,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// The last answer for each user who was logged in; the empty text stands for no user.
     private var cache: [String: Cached] = [:]
     private var refusedPurchases: [RefusedPurchase] = []
+    private var local = LocalAccess(kept: nil)
     /// The logins of ``OnymClient/login(_:email:code:)`` without an answer yet, in order.
     private var turns: [Turn] = []
     /// The users that such logins have led to, as long as letters wait for them.
@@ -161,6 +162,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             cache[name] = Cached(kept: entry)
         }
         refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
+        local = LocalAccess(kept: state["local"])
         for (number, id) in state["turns"]?.members ?? [:] {
             if let number = Int64(number), let id = id.text { turns.append(Turn(number: number, id: id)) }
         }
@@ -204,6 +206,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "created": .bool(isCreated), "out": .bool(isOptedOut),
             "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
             "cache": .object(cache.mapValues(\.kept)),
+            "local": local.kept, "grants": EntitlementsClient.table(configuration.entitlementsOfProducts),
             "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
             "turns": EntitlementsClient.table(turns.map { ($0.number, $0.id) }),
             "led": EntitlementsClient.table(led.map { ($0.key, $0.value) }),
@@ -213,6 +216,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private static func table(_ entries: [(Int64, String)]) -> JSON {
         entries.isEmpty ? .null : .texts(Dictionary(entries.map { ("\($0.0)", $0.1) }, uniquingKeysWith: { $1 }))
+    }
+
+    private static func table(_ entries: [String: [String]]) -> JSON {
+        entries.isEmpty ? .null : .object(entries.mapValues { .array($0.map(JSON.string)) })
     }
 
     package override var answerCheck: AnswerCheck? { check }
@@ -375,7 +382,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
             (turns, led, pending) = ([], [:], nil)
             turnTimer += 1
-            refusedPurchases = []
+            (refusedPurchases, local) = ([], LocalAccess(kept: nil))
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
             wipe(.optedOut)
         }
@@ -445,7 +452,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 return .properties(Dictionary(pairs, uniquingKeysWith: { $1 }))
             }
         case .catalog:
-            list("/v3/products/\(current.escaped)") { .catalog($0.compactMap(CatalogProduct.init)) }
+            list("/v3/products/\(current.escaped)") { [unowned self] entries in
+                let products = entries.compactMap(CatalogProduct.init)
+                know(products)
+                return .catalog(products)
+            }
         }
     }
 
@@ -571,12 +582,64 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// The last answer for the user who is logged in, if the answer still counts.
     package var cached: [String: Entitlement]? { enter { isOptedOut ? nil : cachedNow } }
 
-    /// The last answer, unless the user bought or restored something since.
-    var knownForSure: [String: Entitlement]? { enter { isOptedOut || isShutDown || isOutdated ? nil : cachedNow } }
+    /// The last answer, unless the user bought or restored something since that the shop does not vouch for.
+    var knownForSure: [String: Entitlement]? {
+        enter { isOptedOut || isShutDown || isOutdated && localNow.isEmpty ? nil : cachedNow }
+    }
 
     private var cachedNow: [String: Entitlement]? {
-        guard let cached = usable else { return nil }
-        return effective(EntitlementsClient.read(cached.list), since: cached.at)
+        let local = localNow
+        guard let cached = usable else { return local.isEmpty ? nil : local }
+        return effective(EntitlementsClient.read(cached.list), since: cached.at).adding(local: local)
+    }
+
+    // MARK: - What the shop vouches for
+
+    /// The entitlements of the user who is logged in for which only the device's shop vouches.
+    private var localNow: [String: Entitlement] {
+        if local.isEmpty { return [:] }
+        if local.end(at: now) { save() }
+        return local.entitlements(of: cacheKey, configuration.entitlementsOfProducts)
+    }
+
+    /// Changes what the shop vouches for, and tells the app.
+    private func changeLocal(_ change: (inout LocalAccess) -> Bool) {
+        guard !isOptedOut, !isShutDown else { return }
+        let old = localNow
+        guard change(&local) else { return }
+        save()
+        if localNow != old { runtime.announce(.accessChanged) }
+    }
+
+    /// Gives access for transactions that the device's shop has verified, until the server decides.
+    func vouch(_ transactions: [ShopTransaction]) {
+        enter {
+            let (user, now) = (cacheKey, now)
+            changeLocal { local in transactions.reduce(false) { local.add($1, of: user, at: now) || $0 } }
+        }
+    }
+
+    /// Notes that the server has transactions: its next answer about access decides.
+    func serverHas(_ transactions: Set<String>) { enter { changeLocal { $0.sent(transactions) } } }
+
+    /// Ends the access for transactions that the server has refused.
+    func serverRefused(_ transactions: Set<String>) { enter { changeLocal { $0.remove(transactions) } } }
+
+    /// Takes the server's catalog.
+    private func know(_ products: [CatalogProduct]) {
+        let old = localNow
+        local.know(products, at: now)
+        save()
+        if localNow != old { runtime.announce(.accessChanged) }
+    }
+
+    /// Asks for the server's catalog, if the device has a shop and knows no catalog of the last day: so the device knows what a
+    /// purchase without a network gives.
+    private func learnCatalog() {
+        guard runtime.shop != nil, local.catalogAt.map({ now.timeIntervalSince($0) > 86_400 }) ?? true,
+            !queue.calls.contains(.catalog)
+        else { return }
+        queue.add(.catalog, .queue) { _ in }
     }
 
     /// The kept answer for the user who is logged in, if it counts without the server.
@@ -609,7 +672,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         else { return nil }
         let list = EntitlementsClient.read(cached.list)
         let hasExpired = list.values.contains { $0.isActive && ($0.expires.map { $0 <= now } ?? false) }
-        return hasExpired ? nil : list
+        return hasExpired ? nil : list.adding(local: localNow)
     }
 
     private func fetch(isAgain: Bool = false) {
@@ -620,11 +683,13 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 guard let list = body["data"], list.elements != nil else {
                     return finish(fallBack(answer.malformed))
                 }
-                keep(list, answer)
+                keep(list, answer, hasAll: grants == self.grants)
                 grantsAsked = grants
                 // The user bought something while the server answered.
                 if grants != self.grants { asked[cacheKey] = nil }
-                finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))
+                finish(
+                    .success(.entitlements(effective(EntitlementsClient.read(list)).adding(local: localNow))))
+                learnCatalog()
             // The server has lost the user: the client makes the user again.
             case .failure(let error) where error.serversStatus == 404 && current == device && !isAgain:
                 isCreated = false
@@ -637,9 +702,15 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    private func keep(_ list: JSON, _ answer: HTTPAnswer) {
+    /// - Parameters:
+    ///   - list: the server's entitlements.
+    ///   - answer: the whole answer.
+    ///   - hasAll: whether the server had all purchases when it answered.
+    private func keep(_ list: JSON, _ answer: HTTPAnswer, hasAll: Bool) {
         let now = now
-        let isChanged = cache[cacheKey]?.list != list
+        let old = localNow
+        if hasAll { local.giveWay(for: cacheKey) }
+        let isChanged = cache[cacheKey]?.list != list || localNow != old
         asked[cacheKey] = now
         var cached = Cached(at: now, list: list)
         cached.signed = answer.proof.map { ($0, answer.body) }
@@ -656,8 +727,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Without a network, the last known answer counts for the user of that answer.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
-        guard error.isPassing || error.isOfAnother, let cached = usable else { return .failure(error) }
-        return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
+        guard error.isPassing || error.isOfAnother, let known = cachedNow else { return .failure(error) }
+        return .success(.entitlements(known))
     }
 
     private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
@@ -689,13 +760,17 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         guard let device = state["device"]?.text, state["out"]?.bool != true else { return nil }
         let identity = state["identity"]?.text
         let user = AccessUser(id: state["current"]?.text ?? device, deviceID: device, identityID: identity)
-        guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
+        var local = LocalAccess(kept: state["local"])
+        _ = local.end(at: now)
+        let grants = (state["grants"]?.members ?? [:]).mapValues { $0.elements?.compactMap(\.text) ?? [] }
+        let shops = local.entitlements(of: identity ?? "", grants)
+        guard let cached = state["cache"]?[identity ?? ""] else { return (user, shops) }
         let lifetime = state["lifetime"]?.integer.map(Double.init) ?? .infinity
         var known = Cached(kept: cached)
         guard known.counts(for: user, at: now, within: lifetime, by: check),
             known.signed?.proof.isUsable(at: now) ?? true
-        else { return (user, [:]) }
-        return (user, effective(read(known.list), at: now, since: known.at))
+        else { return (user, shops) }
+        return (user, effective(read(known.list), at: now, since: known.at).adding(local: shops))
     }
 
     private static func read(_ list: JSON) -> [String: Entitlement] {
@@ -827,6 +902,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 if case .failure(let error) = answer.object { return .failure(error) }
                 asked = [:]
                 grants += 1
+                if let transaction { changeLocal { $0.sent([transaction]) } }
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.success(())) } }
                 finish(transaction)
                 runtime.announce(.accessChanged)
@@ -841,6 +917,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                         message: failure.message, at: runtime.serverNow))
                 refusedPurchases = refusedPurchases.suffix(EntitlementsClient.refusedLimit)
                 save()
+                if let transaction { changeLocal { $0.remove([transaction]) } }
                 finish(transaction)
             },
             failed: { [unowned self] error in

@@ -45,11 +45,19 @@ public struct ShopTransaction: Hashable, Sendable, Identifiable {
     public let currency: String
     /// The time of the purchase.
     public let purchased: Date
+    /// The time at which a subscription ends; nil for other products.
+    public let expires: Date?
+    /// Whether the shop has taken the purchase back.
+    public let isRevoked: Bool
 
     /// Makes a transaction.
-    public init(id: String, productID: String, signed: String, price: String, currency: String, purchased: Date) {
+    public init(
+        id: String, productID: String, signed: String, price: String, currency: String, purchased: Date,
+        expires: Date? = nil, isRevoked: Bool = false
+    ) {
         (self.id, self.productID, self.signed) = (id, productID, signed)
         (self.price, self.currency, self.purchased) = (price, currency, purchased)
+        (self.expires, self.isRevoked) = (expires, isRevoked)
     }
 
     /// The key by which the server recognizes the transaction when it comes again. A renewal or a refund has another signed text.
@@ -100,15 +108,20 @@ public struct CatalogProduct: Hashable, Sendable, Identifiable {
     public let storeID: String?
     /// The offering of the product.
     public let offeringID: String?
+    /// The names of the entitlements that the product grants; nil from servers before 0.2.
+    public let entitlements: [String]?
 
     /// Makes a product, for an app's own tests and previews.
-    public init(id: String, storeID: String?, offeringID: String? = nil) {
+    public init(id: String, storeID: String?, offeringID: String? = nil, entitlements: [String]? = nil) {
         (self.id, self.storeID, self.offeringID) = (id, storeID, offeringID)
+        self.entitlements = entitlements
     }
 
     init?(_ json: JSON) {
         guard let id = json["qonversionId"]?.text else { return nil }
-        self.init(id: id, storeID: json["storeId"]?.text, offeringID: json["offeringId"]?.text)
+        self.init(
+            id: id, storeID: json["storeId"]?.text, offeringID: json["offeringId"]?.text,
+            entitlements: json["entitlements"]?.elements?.compactMap(\.text))
     }
 }
 
@@ -169,11 +182,13 @@ extension Access {
     }
 
     /// Sells a product at the device's shop, and sends the purchase to the server. The device keeps the purchase until the server
-    /// has it, and finishes the shop's transaction only then.
+    /// has it, and finishes the shop's transaction only then. While the server cannot be reached, the entitlements of the product
+    /// are local (``Entitlement/isLocal``).
     /// - Parameters:
     ///   - id: the shop's id of the product.
     ///   - quantity: the number of items.
-    /// - Throws: `unavailable` without a shop, `appFailed` if the shop fails, or the server's error.
+    /// - Throws: `unavailable` without a shop, `appFailed` if the shop fails, or the server's error, if the purchase gives no
+    ///   access.
     public func buy(_ id: String, quantity: Int = 1) async throws(OnymError) -> PurchaseOutcome {
         guard let shop else { throw .refused(.unavailable) }
         guard let user else { throw .refused(onym.missing) }
@@ -185,8 +200,16 @@ extension Access {
         case .pending: return .pending
         case .cancelled: return .cancelled
         case .bought(let transaction):
-            try await send(transaction)
-            return .bought(try await entitlements(.fresh))
+            do throws(OnymError) {
+                try await send(transaction)
+                return .bought(try await entitlements(.fresh))
+            } catch {
+                // The purchase waits. The person has paid, and gets what the shop vouches for.
+                guard let access = cached, access.values.contains(where: { $0.isLocal && $0.isActive }) else {
+                    throw error
+                }
+                return .bought(access)
+            }
         }
     }
 
@@ -198,12 +221,14 @@ extension Access {
     /// Sends a transaction of the device's shop to the server, unless it waits already.
     func send(_ transaction: ShopTransaction) async throws(OnymError) {
         guard let client = onym.entitlements else { throw .refused(onym.missing) }
+        client.vouch([transaction])
         if client.waitingTransactions.contains(transaction.id) { return try await onym.flush() }
         try await result { client.purchase(transaction.purchase, of: transaction, onym.holding($0)) }.get()
     }
 
     /// Restores the person's purchases of the device's shop. The shop may ask the person to log in, so an app calls this on the
-    /// person's wish alone.
+    /// person's wish alone. What the shop vouches for gives access at once, in ``cached`` and ``updates``, also if the call throws
+    /// because the server cannot be reached; such access is local (``Entitlement/isLocal``) and ends after three days.
     @discardableResult
     public func restore() async throws(OnymError) -> [RestoredPurchase] {
         guard let shop else { throw .refused(.unavailable) }
@@ -213,7 +238,17 @@ extension Access {
             throw .refused(.appFailed)
         }
         let owned = await shop.owned()
-        return owned.isEmpty ? [] : try await restore(owned.map(\.signed))
+        if owned.isEmpty { return [] }
+        onym.entitlements?.vouch(owned)
+        let ids = Set(owned.map(\.id))
+        do throws(OnymError) {
+            let list = try await restore(owned.map(\.signed))
+            onym.entitlements?.serverHas(ids)
+            return list
+        } catch {
+            if !error.isPassing, !error.isOfAnother { onym.entitlements?.serverRefused(ids) }
+            throw error
+        }
     }
 
     /// Sends all transactions of the device's shop to the server, each once.

@@ -81,7 +81,8 @@ enum PlatformShop {
             return ShopTransaction(
                 id: "\(transaction.id)", productID: transaction.productID, signed: result.jwsRepresentation,
                 price: "\(product?.price ?? 0)", currency: product?.priceFormatStyle.currencyCode ?? "USD",
-                purchased: transaction.purchaseDate)
+                purchased: transaction.purchaseDate, expires: transaction.expirationDate,
+                isRevoked: transaction.revocationDate != nil)
         }
 
         private static func period(_ period: Product.SubscriptionPeriod) -> ShopProduct.Period {
