@@ -159,10 +159,8 @@ let package = Package(
         ring(
             "Gateway",
             [
-                "ByteText", "CExamples", "ContentFiles", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer",
-                "JSON",
-                "Outbound",
-                "Telemetry", "Threads",
+                "ByteText", "CExamples", "ContentFiles", "Crypto", "Disk", "Domain", "Engine", "HTTPMessage",
+                "HTTPServer", "JSON", "Outbound", "Telemetry", "Threads",
             ]),
 
         // Adapters: none knows another.
@@ -358,7 +356,7 @@ let package = Package(
             "StorePostgres", ["Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
             files: ["Version1.sql"]),
         tests("Postgres", ["TestKit", "Threads"]),
-        tests("Gateway", ["Domain", "TestKit", "Threads"]),
+        tests("Gateway", ["Disk", "Domain", "HTTPMessage", "HTTPServer", "TestKit", "Threads"]),
         tests("Invocation"),
         tests("Outbound", ["HTTPServer", "TLS", "TestKit", "Threads"]),
         tests("JSON"),

@@ -62,6 +62,9 @@ static const unsigned char console_pages_people_js[] = {
 static const unsigned char console_pages_person_js[] = {
 #embed "console/pages/person.js"
 };
+static const unsigned char console_pages_requests_js[] = {
+#embed "console/pages/requests.js"
+};
 static const unsigned char console_pages_rules_js[] = {
 #embed "console/pages/rules.js"
 };
@@ -299,6 +302,9 @@ static const unsigned char docs_decisions_0054_a_scan_in_slices_md[] = {
 static const unsigned char docs_decisions_0059_several_master_keys_md[] = {
 #embed "../../docs/decisions/0059-several-master-keys.md"
 };
+static const unsigned char docs_decisions_0060_a_log_of_requests_md[] = {
+#embed "../../docs/decisions/0060-a-log-of-requests.md"
+};
 static const unsigned char docs_decisions_README_md[] = {
 #embed "../../docs/decisions/README.md"
 };
@@ -332,6 +338,7 @@ static const onym_file files[] = {
     FILE_OF("console", "pages/keys.js", console_pages_keys_js),
     FILE_OF("console", "pages/people.js", console_pages_people_js),
     FILE_OF("console", "pages/person.js", console_pages_person_js),
+    FILE_OF("console", "pages/requests.js", console_pages_requests_js),
     FILE_OF("console", "pages/rules.js", console_pages_rules_js),
     FILE_OF("console", "pages/splitting.js", console_pages_splitting_js),
     FILE_OF("console", "pages/webhooks.js", console_pages_webhooks_js),
@@ -411,6 +418,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0053-a-world-in-one-seed.md", docs_decisions_0053_a_world_in_one_seed_md),
     FILE_OF("docs", "decisions/0054-a-scan-in-slices.md", docs_decisions_0054_a_scan_in_slices_md),
     FILE_OF("docs", "decisions/0059-several-master-keys.md", docs_decisions_0059_several_master_keys_md),
+    FILE_OF("docs", "decisions/0060-a-log-of-requests.md", docs_decisions_0060_a_log_of_requests_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),
     FILE_OF("docs", "style.css", docs_style_css),

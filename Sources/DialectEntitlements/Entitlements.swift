@@ -141,7 +141,7 @@ package enum Entitlements {
     }
 
     static func error(_ status: Status, _ type: StaticString, _ code: StaticString, _ message: String) -> Response {
-        object(status) { json in
+        var response = object(status) { json in
             json.key("error")
             json.object { json in
                 json.key("type")
@@ -152,6 +152,8 @@ package enum Entitlements {
                 json.string(message)
             }
         }
+        response.code = "\(code)"
+        return response
     }
 
     private static let unauthorized = error(

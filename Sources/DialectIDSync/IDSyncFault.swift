@@ -64,7 +64,9 @@ struct IDSyncFault: Error, Equatable {
             json.key("RequestId")
             json.string(id.text)
         }
-        return Response(status, contentType: IDSyncFault.contentType, body: json.bytes)
+        var response = Response(status, contentType: IDSyncFault.contentType, body: json.bytes)
+        response.code = code.rawValue.lowercased()
+        return response
     }
 
     /// The answer to a problem of any dialect, in IDSync's form. A 401 and a 403 have no body, unless the call needs an

@@ -37,6 +37,7 @@ struct LinkingError: Error {
             json.string(LinkingError.reference(id))
         }
         var response = Response(status, contentType: Envelope.contentType, body: json.bytes)
+        response.code = code.lowercased()
         if status == .unauthorized {
             response.fields.append(.init("WWW-Authenticate", "Bearer, DPoP algs=\"ES256 EdDSA\""))
         }

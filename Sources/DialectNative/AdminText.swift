@@ -58,14 +58,31 @@ enum AdminText {
     }
 
     /// A number of the query; nil if the query has none.
+    ///
+    /// - Parameter demand: the words of the refusal for another text; the range by default.
     static func number(
-        _ request: borrowing Request, _ name: String, in range: ClosedRange<Int>
+        _ request: borrowing Request, _ name: String, in range: ClosedRange<Int>, or demand: String? = nil
     ) throws(Rejection) -> Int? {
         guard let text = request.query?[name] else { return nil }
         guard let number = Int(text), range.contains(number) else {
-            throw wrong("\(name) must be \(range.lowerBound) to \(range.upperBound).", request.id)
+            let demand = demand ?? "an integer from \(range.lowerBound) to \(range.upperBound)"
+            throw wrong("\(name) must be \(demand).", request.id)
         }
         return number
+    }
+
+    /// A moment of the query; nil if the query has none.
+    static func moment(_ request: borrowing Request, _ name: String) throws(Rejection) -> Instant? {
+        guard let text = request.query?[name] else { return nil }
+        guard let milliseconds = ISO8601.parse(text.utf8.span) else {
+            throw wrong("\(name) must be a time like 2026-11-21T09:00:00Z.", request.id)
+        }
+        return Instant(milliseconds: milliseconds)
+    }
+
+    /// The text of a moment, for a sentence.
+    static func text(of moment: Instant) -> String {
+        String(decoding: ISO8601.format(millisecondsSince1970: moment.milliseconds), as: UTF8.self)
     }
 
     static func wrong(_ detail: String, _ id: RequestID) -> Rejection {

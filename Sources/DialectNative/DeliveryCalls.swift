@@ -82,10 +82,15 @@ enum DeliveryCalls {
         let delivery: Delivery
     }
 
+    /// The id of a delivery.
+    static func id(of delivery: Delivery, to webhook: Int64) -> String {
+        "d_\(webhook)_\(delivery.change.call.rawValue)_\(delivery.change.index)"
+    }
+
     private static func write(_ listed: Listed, _ json: inout JSONWriter) {
         let delivery = listed.delivery
         json.key("id")
-        json.string("d_\(listed.webhook)_\(delivery.change.call.rawValue)_\(delivery.change.index)")
+        json.string(id(of: delivery, to: listed.webhook))
         json.key("webhook")
         json.decimalString(listed.webhook)
         json.key("seq")

@@ -14,20 +14,14 @@ struct ListQuery {
     static let standardLimit = 50
 
     init(_ request: borrowing Request, standardLimit: Int = ListQuery.standardLimit) throws(Rejection) {
-        let query = request.query
-        limit = try ListQuery.number(query?["limit"], "limit", ListQuery.limits, request.id) ?? standardLimit
-        cursor = try ListQuery.number(query?["cursor"], "cursor", 0...Int.max, request.id)
+        limit = try ListQuery.limit(request) ?? standardLimit
+        cursor = try AdminText.number(
+            request, "cursor", in: 0...Int.max, or: "a next_cursor that was answered before")
     }
 
-    private static func number(
-        _ text: String?, _ name: String, _ range: ClosedRange<Int>, _ id: RequestID
-    ) throws(Rejection) -> Int? {
-        guard let text else { return nil }
-        guard let number = Int(text), range.contains(number) else {
-            let demand = range == limits ? "an integer from 1 to 200" : "a next_cursor that was answered before"
-            throw Rejection(Native.problem(.badRequest, code: Native.validationError, "\(name) must be \(demand).", id))
-        }
-        return number
+    /// The greatest number of entries that a caller asks for; nil if the query has none.
+    static func limit(_ request: borrowing Request) throws(Rejection) -> Int? {
+        try AdminText.number(request, "limit", in: limits)
     }
 
     static let parameters: [Schema.Property] = [

@@ -77,11 +77,7 @@ enum MergeReads {
             guard rule.map(rules.contains) ?? true else {
                 throw AdminText.wrong("rule must be one of \(rules.joined(separator: ", ")).", request.id)
             }
-            let text = request.query?["since"]
-            since = text.flatMap { ISO8601.parse($0.utf8.span) }.map { Instant(milliseconds: $0) }
-            if text != nil, since == nil {
-                throw AdminText.wrong("since must be a time like 2026-11-21T09:00:00Z.", request.id)
-            }
+            since = try AdminText.moment(request, "since")
         }
 
         func includes(_ made: MadeMerge, _ undo: RecordedCall?) -> Bool {

@@ -43,6 +43,8 @@ package enum Native {
         package let console: ConsoleDoor?
         /// Whether the server takes test data.
         package let isForTrying: Bool
+        /// The log of requests; nil if the server keeps none.
+        package let requestLog: @Sendable () -> RequestLog?
 
         package init(
             unreadiness: @escaping @Sendable () -> String?,
@@ -55,8 +57,10 @@ package enum Native {
             mint: Mint, masterKeys: MasterKeys, keyUse: @escaping @Sendable (KeyID) -> Instant?,
             counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
-            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool
+            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool,
+            requestLog: @escaping @Sendable () -> RequestLog?
         ) {
+            self.requestLog = requestLog
             self.isForTrying = isForTrying
             self.backups = backups
             self.stores = stores
@@ -95,13 +99,15 @@ package enum Native {
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + StatusCalls.routes(sources) + DayCalls.routes + BucketCalls.routes
+            routes: routes(sources) + StatusCalls.routes(sources) + RequestCalls.routes(sources) + DayCalls.routes
+                + BucketCalls.routes
                 + CompactCalls.routes(sources)
                 + BackupCalls.routes(sources.backups, at: door) + MasterKeyCalls.routes(sources, at: door)
                 + EraseCalls.routes
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
-                + SearchCalls.routes + ScanCalls.routes + HeldCalls.routes + MergeReads.routes + UndoCalls.routes
+                + SearchCalls.routes(sources) + ScanCalls.routes + HeldCalls.routes + MergeReads.routes
+                + UndoCalls.routes
                 + AuditCalls.routes
                 + ExplainCalls.routes
                 + ChangeCalls.routes
@@ -363,6 +369,7 @@ package enum Native {
             json.string(id.text)
         }
         response.contentType = .init(problemType)
+        response.code = code
         return response
     }
 }

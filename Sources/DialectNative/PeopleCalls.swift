@@ -372,14 +372,10 @@ enum PeopleCalls {
 
     // MARK: - A timeline
 
-    private static let limits = 1...200
-
     /// Reads the filter of a time line. The parameters of a page are known to the calls that have pages.
     static func timelineFilter(_ request: borrowing Request) throws(Rejection) -> Timeline.Filter {
         let id = request.id
-        func refuse(_ detail: String) -> Rejection {
-            Rejection(Native.problem(.badRequest, code: "validation_error", detail, id))
-        }
+        func refuse(_ detail: String) -> Rejection { AdminText.wrong(detail, id) }
         var filter = Timeline.Filter()
         for parameter in request.query?.parameters ?? [] {
             let value = parameter.value
@@ -393,16 +389,9 @@ enum PeopleCalls {
                     if !filter.kinds.contains(kind) { filter.kinds.append(kind) }
                 }
             case "since", "until":
-                guard let milliseconds = ISO8601.parse(value.utf8.span) else {
-                    throw refuse("\(parameter.name) must be a time like 2026-11-21T09:00:00Z.")
-                }
-                let moment = Instant(milliseconds: milliseconds)
+                let moment = try AdminText.moment(request, parameter.name)
                 if parameter.name == "since" { filter.since = moment } else { filter.until = moment }
-            case "limit":
-                guard let limit = Int(value), limits.contains(limit) else {
-                    throw refuse("limit must be \(limits.lowerBound) to \(limits.upperBound).")
-                }
-                filter.limit = limit
+            case "limit": filter.limit = try ListQuery.limit(request) ?? filter.limit
             case "cursor":
                 guard let cursor = Base64.decodeForAddresses(value.utf8.span).flatMap(Timeline.Cursor.init(packed:))
                 else {

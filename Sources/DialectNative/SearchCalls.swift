@@ -7,7 +7,9 @@ import JSON
 /// The calls that find what a text names: people, merges, splits, purchases, keys. They are for a person who has an id or a value, and
 /// does not know its type. A browser sends the text in a body, so that no log of a proxy has the value.
 enum SearchCalls {
-    static let routes = [
+    static func routes(_ sources: Native.Sources) -> [Endpoint] { [byQuery(sources), byBody(sources)] }
+
+    private static func byQuery(_ sources: Native.Sources) -> Endpoint {
         Endpoint(
             .get, "/onym/v1/search", scope: .consoleRead,
             operation: Operation(
@@ -15,8 +17,11 @@ enum SearchCalls {
                 query: [.init("q", .string("The id or the whole value."), required: true)], responses: responses),
             action: .query { request, caller, tools throws(Rejection) in
                 guard let text = request.query?["q"] else { throw AdminText.wrong("q is required.", request.id) }
-                return try search(text, request.id, caller, tools)
-            }),
+                return try search(text, request.id, caller, tools, sources.requestLog())
+            })
+    }
+
+    private static func byBody(_ sources: Native.Sources) -> Endpoint {
         Endpoint(
             .post, "/onym/v1/search", scope: .consoleRead,
             operation: Operation(
@@ -34,14 +39,15 @@ enum SearchCalls {
                         return true
                     }
                     guard let text else { throw AdminText.wrong("q is required.", request.id) }
-                    let look = try search(text, request.id, caller, tools)
+                    let look = try search(text, request.id, caller, tools, sources.requestLog())
                     return .read { snapshot throws(StoreFault) in .answer(try look(snapshot)) }
-                })),
-    ]
+                }))
+    }
 
     private static let explanation = """
         The text is an id of any form, type:value, or a whole value of any type. The answer has at most \(resultsAtMost) \
-        results. A value is compared as the text is written, and an e-mail address also in lower case.
+        results. A value is compared as the text is written, and an e-mail address also in lower case. A text that names \
+        nothing else is looked for among the ids of requests.
         """
     private static let textBytes = 1...1024
     private static let resultsAtMost = 50
@@ -53,10 +59,11 @@ enum SearchCalls {
         case split(MadeSplit)
         case purchase(Purchase)
         case key(AccessKey)
+        case request(RequestEntry)
     }
 
     private static func search(
-        _ text: String, _ id: RequestID, _ caller: Caller, _ tools: LoopTools
+        _ text: String, _ id: RequestID, _ caller: Caller, _ tools: LoopTools, _ log: RequestLog?
     ) throws(Rejection) -> Endpoint.EndpointQuery {
         let text = trimmed(text)
         guard textBytes.contains(text.utf8.count) else {
@@ -81,6 +88,7 @@ enum SearchCalls {
             caller.scopes.contains(.admin)
             ? tools.directory.keys.values.filter { $0.project == project && $0.name == text }
                 .sorted { $0.id.rawValue < $1.id.rawValue } : []
+        let sees = RequestCalls.sees(caller, tools)
         let purchases = AccessWorld.allCases.flatMap { world in
             Purchase.Source.allCases.map { PurchaseID($0, text, in: world, of: project, hash: hash) }
         }
@@ -104,6 +112,8 @@ enum SearchCalls {
                 if let purchase = try snapshot.purchase(id) { found.append(.purchase(purchase)) }
             }
             found += named.map { .key($0) }
+            // The log is read from its end to its start, so other things come first.
+            if found.isEmpty, let entry = log?.request(text, where: sees) { found.append(.request(entry)) }
             let results = found.prefix(resultsAtMost)
             var people: [PersonID: FoundPerson] = [:]
             for case .person(let person, _) in results { people[person] = try FoundPerson(person, snapshot) }
@@ -171,6 +181,16 @@ enum SearchCalls {
             json.decimalString(key.id.rawValue)
             json.key("name")
             json.string(key.name)
+        case .request(let entry):
+            json.string("request")
+            json.key("request_id")
+            json.string(entry.text)
+            json.key("at")
+            json.moment(entry.at)
+            json.key("route")
+            json.string(entry.route)
+            json.key("status")
+            json.integer(Int(entry.status))
         }
     }
 
@@ -185,7 +205,7 @@ enum SearchCalls {
                         .array(
                             .object([
                                 .init(
-                                    "kind", .string(oneOf: ["person", "merge", "split", "purchase", "key"]),
+                                    "kind", .string(oneOf: ["person", "merge", "split", "purchase", "key", "request"]),
                                     required: true),
                                 .init("person", .string()),
                                 .init("match", .object([.init("type", .string()), .init("value", .string())])),
@@ -194,6 +214,8 @@ enum SearchCalls {
                                 .init("id", .string()), .init("from", .string()), .init("into", .string()),
                                 .init("undone_at", AdminText.optionalText), .init("transaction", .string()),
                                 .init("product", AdminText.optionalText), .init("name", .string()),
+                                .init("request_id", .string()), .init("at", .string()),
+                                .init("route", AdminText.optionalText), .init("status", .integer()),
                             ])), required: true),
                 ]))
         ] + Native.problems([])

@@ -121,9 +121,7 @@ enum SplitReads {
         let (project, id, list) = (caller.project, request.id, try ListQuery(request))
         let state = request.query?["state"].map { State(rawValue: $0) }
         if case .some(.none) = state { throw AdminText.wrong("state must be in_force or undone.", id) }
-        let text = request.query?["since"]
-        let since = text.flatMap { ISO8601.parse($0.utf8.span) }.map { Instant(milliseconds: $0) }
-        if text != nil, since == nil { throw AdminText.wrong("since must be a time like 2026-11-21T09:00:00Z.", id) }
+        let since = try AdminText.moment(request, "since")
         return { snapshot throws(StoreFault) in
             var people: Set<PersonID>?
             if let name {

@@ -73,6 +73,8 @@ extension Gateway {
     ) throws(Rejection) -> Caller {
         let tools = context.tools
         var caller = try kind.dialect.authenticate(request, kind.endpoint, tools.directory, tools.now, tools)
+        context.caller.project = caller.project.rawValue
+        context.caller.key = caller.key?.id.rawValue ?? 0
         caller.proof = identityTokens?.proof(request, caller, tools)
         if caller.proof != nil { caller.strategy = tools.directory.strategy(of: caller.project) }
         if let proof = caller.proof, proof.mode == .log { caller.note = note(of: proof, caller, request.id, context) }

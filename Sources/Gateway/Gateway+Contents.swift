@@ -15,6 +15,8 @@ extension Gateway {
     ) -> any BodySink {
         guard let contents else { preconditionFailure("A surface takes files, and there is no folder for them.") }
         let (context, id) = (contexts[exchange.loopIndex], request.id)
+        context.caller = CallerMark()
+        defer { exchange.note(context.caller) }
         do throws(Rejection) {
             let call = try admit(request, kind, context, decode: decode)
             let (caller, upload) = (call.caller, call.content)

@@ -36,6 +36,8 @@ package final class Gateway: Sendable {
         let tools: LoopTools
         /// The jobs for the writer from this round's requests.
         var jobs: [Job] = []
+        /// The caller of the request that the loop handles.
+        var caller = CallerMark()
         /// The use of limits, for each key that has called on this loop.
         var buckets: [KeyID: RateLimiter.KeyBucket] = [:]
 
@@ -204,6 +206,8 @@ extension Gateway {
             body: body
         ) { [self] request, exchange in
             let context = contexts[exchange.loopIndex]
+            context.caller = CallerMark()
+            defer { exchange.note(context.caller) }
             if let answer = endpoint.guest?(request, context.tools) { return .answer(answer) }
             guard let sign = endpoint.signing?(request, context.tools) else {
                 return handled(request, exchange, context, kind, handle)

@@ -1,7 +1,7 @@
 package import Domain
 package import Engine
-package import HTTPMessage
-import HTTPServer
+import HTTPMessage
+package import HTTPServer
 package import Telemetry
 
 /// Counts the work of the server and the engine, for Prometheus. Each loop has its own counters.
@@ -18,6 +18,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let clockJumps = Counters(count: 1)
     private let unproven = Counters(count: Dialect.allCases.count)
     private let warnings: ClientWarnings
+    private let log: RequestLog?
     private let faultLog: RepeatedLog
     private let recoveryLog: RepeatedLog
     private let clockLog: RepeatedLog
@@ -43,29 +44,36 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     ///   - loops: the number of loops.
     ///   - logger: writes the faults.
     ///   - warnings: the counts of calls without the effect that the client expects.
+    ///   - log: keeps the requests; nil to keep none.
     ///   - monotonic: a clock for the pauses of the log.
     package init(
-        surfaces: [WireDialect], loops: Int, logger: Logger, warnings: ClientWarnings,
+        surfaces: [WireDialect], loops: Int, logger: Logger, warnings: ClientWarnings, log: RequestLog? = nil,
         monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
     ) {
         self.warnings = warnings
+        self.log = log
         faultLog = RepeatedLog(logger, monotonic: monotonic)
         recoveryLog = RepeatedLog(logger, monotonic: monotonic)
         clockLog = RepeatedLog(logger, monotonic: monotonic)
-        routes =
-            surfaces.flatMap { surface in surface.routes.map { "\($0.method.name) \($0.path)" } } + ["none"]
+        routes = RequestMetrics.routes(of: surfaces) + ["none"]
         let routeCount = routes.count
         requests = (0..<loops).map { _ in Counters(count: routeCount * RequestMetrics.statuses.count) }
         latencies = (0..<loops).map { _ in (0..<routeCount).map { _ in Histogram(smallest: 16_000, buckets: 20) } }
     }
 
+    /// The names of the routes, in the order of their ordinals.
+    package static func routes(of surfaces: [WireDialect]) -> [String] {
+        surfaces.flatMap { surface in surface.routes.map { "\($0.method.name) \($0.path)" } }
+    }
+
     // MARK: - ServerObserver
 
-    package func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {
-        let route = route ?? routes.count - 1
-        let status = RequestMetrics.statusIndex[min(Int(status.rawValue), 599)]
-        requests[loop].add(at: route * RequestMetrics.statuses.count + Int(status))
-        latencies[loop][route].record(nanoseconds)
+    package func answered(_ request: AnsweredRequest) {
+        let route = request.route ?? routes.count - 1
+        let status = RequestMetrics.statusIndex[min(Int(request.status.rawValue), 599)]
+        requests[request.loop].add(at: route * RequestMetrics.statuses.count + Int(status))
+        latencies[request.loop][route].record(request.nanoseconds)
+        log?.add(request)
     }
 
     package func openedConnection() { connections.add(at: Connection.opened.rawValue) }
@@ -179,6 +187,12 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
                 text.sample("onym_call_log_calls_total", labels: [("fate", fate)], count)
             }
             text.counter("onym_call_log_bytes_total", help: "Bytes of calls that the call log kept.", callLog.bytes)
+        }
+        if let log {
+            text.counter(
+                "onym_request_log_dropped_total",
+                help: "Requests that the log of requests has not kept, because its writing was too slow or failed.",
+                log.dropped)
         }
         if let memoryBytes {
             text.gauge("process_resident_memory_bytes", help: "Memory in use.", memoryBytes)

@@ -48,7 +48,11 @@ package struct WireDialect: Sendable {
         self.routes = routes
         self.authenticate = authenticate
         self.checkBody = checkBody
-        self.refuse = refuse
+        self.refuse = { problem, id in
+            var response = refuse(problem, id)
+            response.code = problem.code
+            return response
+        }
     }
 
     /// The same dialect, with a path that calls of another dialect have too.

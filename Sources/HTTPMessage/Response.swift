@@ -48,6 +48,8 @@ package struct Response: Equatable, Sendable {
     package var body: [UInt8]
     /// The last end of the access that the answer shows, in seconds; nil for an answer without such an end. It is not sent.
     package var accessEndsAt: Int64?
+    /// The code of a refusal, for the log of requests; nil for other answers. It is not sent.
+    package var code: String?
 
     package init(_ status: Status, contentType: ContentType? = nil, fields: [Field] = [], body: [UInt8] = []) {
         self.status = status

@@ -168,6 +168,7 @@ final class Connection: StreamOwner {
         headBytes.append(copying: bytes)
         body.removeAll(keepingCapacity: true)
         let incoming = Incoming(head: parser.head, bytes: bytes, loop: loop)
+        incoming.count(bytes.count)
         let announced: Int
         switch parser.head.framing {
         case .none: announced = 0
@@ -196,12 +197,15 @@ final class Connection: StreamOwner {
         }
         if incoming.refusal == nil, case .streamed(_, _, let open) = incoming.body {
             let request = request(for: incoming)
+            loop.caller = CallerMark()
             incoming.sink = open(request, exchange())
+            incoming.note(loop.caller)
         }
     }
 
     private func take(_ bytes: borrowing Span<UInt8>) {
         guard let incoming, incoming.refusal == nil else { return }
+        incoming.count(bytes.count)
         if let sink = incoming.sink {
             if sink.receive(bytes) == .wait { isSinkWaiting = true }
         } else if case .buffered = incoming.body {
@@ -235,7 +239,10 @@ final class Connection: StreamOwner {
             }
         }
         guard let route = incoming.route else { return }
-        handle(route.respond(request(for: incoming), exchange()), incoming.context)
+        loop.caller = CallerMark()
+        let handling = route.respond(request(for: incoming), exchange())
+        incoming.note(loop.caller)
+        handle(handling, incoming.context)
     }
 
     private func request(for incoming: Incoming) -> Request {
@@ -306,6 +313,7 @@ final class Connection: StreamOwner {
     private func write(
         _ response: Response, _ context: AnswerContext, length: Int? = nil, to output: inout [UInt8]
     ) {
+        let (code, start) = (response.code, output.count)
         let response = response.status.rawValue >= 400 ? context.rewrite?(response) ?? response : response
         var framing = context.framing
         if loop.isDraining { framing.keepsAlive = false }
@@ -313,9 +321,12 @@ final class Connection: StreamOwner {
             context.addFields(date: loop.date, to: &output)
         }
         if !framing.keepsAlive, stage == .open { stage = .finishing }
+        let bytesOut = output.count - start + (length ?? 0)
         loop.observer.answered(
-            loop: loop.index, route: context.route, status: response.status,
-            nanoseconds: MonotonicClock.nanoseconds() &- context.started)
+            AnsweredRequest(
+                loop: loop.index, route: context.route, id: context.id, status: response.status, code: code,
+                nanoseconds: MonotonicClock.nanoseconds() &- context.started, bytesIn: context.bytesIn,
+                bytesOut: bytesOut, caller: context.caller))
     }
 
     /// Takes the answer to a waiting request.

@@ -21,6 +21,9 @@ package struct Exchange: Sendable {
     /// Whether the client still waits for the answer. The property is for the loop's thread; any thread may use its value.
     package var presence: ClientPresence { loop.connection(connection)?.presence ?? .gone }
 
+    /// Notes the caller of the request that the loop handles at this moment. Call it on the loop's thread.
+    package func note(_ caller: CallerMark) { loop.caller = caller }
+
     /// Runs work on the loop's thread soon; any thread may call it. False after the end of the loop.
     @discardableResult
     package func post(_ work: @escaping @Sendable () -> Void) -> Bool {

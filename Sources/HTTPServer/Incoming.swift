@@ -15,6 +15,11 @@ final class Incoming {
 
     var body: Route.Body { route?.body ?? .none }
 
+    /// Counts bytes of the request.
+    func count(_ bytes: Int) { context.bytesIn += bytes }
+
+    func note(_ caller: CallerMark) { context.caller = caller }
+
     init(head: RequestHead, bytes: borrowing Span<UInt8>, loop: ServerLoop) {
         let made = loop.makeRequestID()
         let named = head.value(of: "x-request-id", in: bytes).map { made.named(bytes.extracting($0)) }
@@ -198,6 +203,9 @@ struct AnswerContext {
     var framing = ResponseFraming()
     /// The route's ordinal, for counting; nil without a route.
     var route: Int?
+    /// The bytes of the request's head and body.
+    var bytesIn = 0
+    var caller = CallerMark()
     var started = MonotonicClock.nanoseconds()
     /// The field that repeats the request's trace, for clients that read it there.
     var traceField: StaticString?

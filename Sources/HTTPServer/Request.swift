@@ -71,10 +71,10 @@ package struct Request: Sendable {
 /// The id of a request in logs, answers and the journal: the client's own id, or an id made here.
 package struct RequestID: Equatable, Sendable {
     /// 128 bits, different for each request.
-    fileprivate let high: UInt64
-    fileprivate let low: UInt64
+    package let high: UInt64
+    package let low: UInt64
     /// The `X-Request-Id` of the client: 1 to 128 visible ASCII characters.
-    fileprivate let given: String?
+    package let given: String?
 
     /// The allowed lengths of a client's own id; an id with another length is replaced.
     package static let givenLength = 1...128

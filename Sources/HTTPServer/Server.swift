@@ -6,12 +6,52 @@ import Threads
 
 /// A receiver of the server's counts. The loops' threads call it, so it must be quick.
 package protocol ServerObserver: AnyObject, Sendable {
-    /// Counts a written answer: its route (nil without a route), and the time since its request was read.
-    func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64)
+    /// Counts a written answer.
+    func answered(_ request: AnsweredRequest)
     func openedConnection()
     func closedConnection()
     /// Counts a refused connection, because too many connections exist.
     func refusedConnection()
+}
+
+/// A request with its written answer, as an observer sees them.
+package struct AnsweredRequest: Sendable {
+    package let loop: Int
+    /// The ordinal of the route; nil without a route.
+    package let route: Int?
+    package let id: RequestID
+    package let status: Status
+    /// The code of a refusal.
+    package let code: String?
+    /// The time since the request was read.
+    package let nanoseconds: UInt64
+    /// The bytes of the request's head and body, and of the answer.
+    package let bytesIn: Int
+    package let bytesOut: Int
+    package let caller: CallerMark
+
+    package init(
+        loop: Int, route: Int?, id: RequestID, status: Status, code: String?, nanoseconds: UInt64, bytesIn: Int,
+        bytesOut: Int, caller: CallerMark
+    ) {
+        self.loop = loop
+        self.route = route
+        self.id = id
+        self.status = status
+        self.code = code
+        self.nanoseconds = nanoseconds
+        self.bytesIn = bytesIn
+        self.bytesOut = bytesOut
+        self.caller = caller
+    }
+}
+
+/// The numbers by which the owner of a route knows a request's caller; 0 for an unknown caller.
+package struct CallerMark: Equatable, Sendable {
+    package var project: Int32 = 0
+    package var key: Int64 = 0
+
+    package init() {}
 }
 
 /// A certificate that the server can replace while it runs.

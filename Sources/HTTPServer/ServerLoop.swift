@@ -14,6 +14,8 @@ final class ServerLoop: @unchecked Sendable {
     let observer: any ServerObserver
     var limits: ServerLimits { configuration.limits }
 
+    /// The caller of the request that the loop handles at this moment.
+    var caller = CallerMark()
     private(set) var isDraining = false
     /// The Date field with its line end, made again a few times a second.
     private(set) var date: [UInt8] = []

@@ -221,6 +221,31 @@ enum StatusCommand: ProgramCommand {
     }
 }
 
+enum RequestsCommand: ProgramCommand {
+    static let name = "requests"
+    static let summary = "Lists the last requests of the running server, or shows one with what came of it."
+    static let usage = """
+        onym requests [--key ID] [--route ROUTE] [--status STATUS] [--since MOMENT] [--limit N] [--cursor CURSOR]
+                      [--data DIR] [--project ID] [--json]
+        onym requests ID [--data DIR] [--project ID] [--json]
+
+        ID is the X-Request-Id of an answer. ROUTE is a path such as /v1/identify, also with its method in front. STATUS is
+        a status such as 409, or a kind such as 4xx.
+        """
+    static let operands = ["[ID]"]
+    static let valuedFlags = ["key", "route", "status", "since", "limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let filters = ["key", "route", "status", "since", "limit", "cursor"].map { ($0, arguments[$0]) }
+        guard let id = arguments.words.first else {
+            return try context.show("GET", "/onym/v1/requests\(CallText.query(filters))")
+        }
+        guard filters.allSatisfy({ $0.1 == nil }) else { throw .usage("One request has no filters.") }
+        return try context.show("GET", "/onym/v1/requests/\(PercentCoding.encode(id))")
+    }
+}
+
 enum AuditCommand: ProgramCommand {
     static let name = "audit"
     static let summary = "Lists the calls of administrators, people in the console and the command line."

@@ -46,7 +46,7 @@ final class ControlServer: Sendable {
 
 /// Counts nothing: the operator's calls are not part of the metrics.
 final class Unobserved: ServerObserver, EngineObserver {
-    func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {}
+    func answered(_ request: AnsweredRequest) {}
     func openedConnection() {}
     func closedConnection() {}
     func refusedConnection() {}

@@ -16,6 +16,8 @@ struct DataFolder: Equatable, Sendable {
     var control: SocketFile { SocketFile(folder: path, name: "onym.sock") }
     /// The folder of attachments.
     var attachments: String { "\(path)/attachments" }
+    /// The folder of the log of requests.
+    var requests: String { "\(path)/requests" }
     var settingsPath: String { "\(path)/onym.toml" }
 
     /// The keys of the first project, until an operator removes the file.

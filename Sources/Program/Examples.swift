@@ -31,6 +31,9 @@ package struct Example: Sendable {
         Example("demo", "", "dry_run           no\npeople            200\nmerges            12\n…"),
         Example("status", "", "version           0.2.0\n…\nstore\n  kind            sqlite\n…"),
         Example("stats", "", "projects          1\n…\npeople            200\n…"),
+        Example(
+            "requests", "--route /readyz --limit 1",
+            "requests\n  request_id …  at …  route GET /readyz  status 200  …\n…"),
         Example("audit", "--limit 1", "calls\n  seq 1  at …  kind set_up  …\n…"),
         Example("settings", "--mode development", "…\nmode                          development  (flag)\n…"),
         Example("console", "--role support", "http://127.0.0.1:8080/console#code=oc_1_…"),

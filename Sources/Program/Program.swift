@@ -12,7 +12,7 @@ package enum Program {
             "server",
             [
                 InitCommand.self, ServeCommand.self, DemoCommand.self, ConsoleCommand.self, StatusCommand.self,
-                AuditCommand.self,
+                RequestsCommand.self, AuditCommand.self,
                 HealthCommand.self,
                 StatsCommand.self, SettingsCommand.self,
                 DoctorCommand.self, CompactCommand.self, BackupCommand.self, RestoreCommand.self, MigrateCommand.self,

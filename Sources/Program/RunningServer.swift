@@ -53,6 +53,8 @@ package final class RunningServer: Sendable {
         package var publicURL: String?
         /// The days for which a key signs the tokens of installs.
         package var signingKeyDays = LinkingTokens.rotationDays
+        /// The folder and the greatest size in bytes of the log of requests; nil for no log.
+        package var requestLog: (folder: String, bytes: Int)?
         /// The limit of the log of calls for dry runs, in bytes.
         package var logBytes = Engine.Limits().logBytes
         /// Whether webhooks may have addresses of private networks and of this machine.
@@ -94,6 +96,7 @@ package final class RunningServer: Sendable {
     private let loops: Int
     private let metricsServer: Server?
     private let control: ControlServer?
+    private let requestLog: RequestLog?
 
     /// The address of the metrics without a key, if the server has one.
     package var metricsAddress: ListeningAddress? { metricsServer?.address }
@@ -129,8 +132,17 @@ package final class RunningServer: Sendable {
         }
         let surfaces = RunningServer.surfaces(
             configuration, idsync, inspection, stores, signer, secrets, files)
+        let requestLog = configuration.requestLog.map { place in
+            RequestLog(
+                folder: place.folder, bytes: place.bytes, loops: configuration.loops,
+                routes: RequestMetrics.routes(of: surfaces), hash: store.hash, clock: configuration.clock,
+                lastCall: { store.counts.lastSequence })
+        }
+        self.requestLog = requestLog
+        inspection.keep(requestLog)
         let metrics = RequestMetrics(
-            surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings)
+            surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings,
+            log: requestLog)
         store.watchHolds(metrics.held)
         var limits = Engine.Limits()
         limits.retention = configuration.retention
@@ -190,6 +202,7 @@ package final class RunningServer: Sendable {
             gateway.stop()
             readers.stop()
             engine.stop()
+            requestLog?.stop()
             throw error
         }
         metricsServer = other
@@ -322,6 +335,7 @@ package final class RunningServer: Sendable {
         webhookClient.stop()
         rehearsals.stop()
         readers.stop()
+        requestLog?.stop()
         engine.stop()
         // These two objects and the server's parts refer to each other: without this step, the memory would never be freed.
         lanes.close()
@@ -377,6 +391,7 @@ final class Inspection: Sendable {
     private let gateway = Monitor<Gateway?>(nil)
     private let checker = Monitor<PurchaseChecker?>(nil)
     private let clockWatch = Monitor<ClockWatch?>(nil)
+    private let requestLog = Monitor<RequestLog?>(nil)
     private let mint: Mint
     private let masterKeys: MasterKeys
     private let receipts: TestReceipts
@@ -459,7 +474,7 @@ final class Inspection: Sendable {
                 }),
             status: { [self] in status() },
             firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console,
-            isForTrying: isForTrying)
+            isForTrying: isForTrying, requestLog: { [self] in requestLog.withLock { $0 } })
     }
 
     /// Sets the gateway that knows the last uses of keys.
@@ -467,6 +482,9 @@ final class Inspection: Sendable {
 
     /// Sets the checker whose questions to stores the metrics count.
     func countQuestions(of checker: PurchaseChecker) { self.checker.withLock { $0 = checker } }
+
+    /// Sets the log of requests, if the server has one.
+    func keep(_ log: RequestLog?) { requestLog.withLock { $0 = log } }
 
     /// Sets the watch over the clock.
     func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
@@ -487,6 +505,7 @@ final class Inspection: Sendable {
         gateway.withLock { $0 = nil }
         checker.withLock { $0 = nil }
         clockWatch.withLock { $0 = nil }
+        requestLog.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {

@@ -127,6 +127,8 @@ enum ServeCommand: ProgramCommand {
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
         configuration.logBytes =
             settings["dry_run_log_mib"].flatMap(Int.init).map { $0 << 20 } ?? configuration.logBytes
+        let mebibytes = settings["request_log_mib"].flatMap(Int.init) ?? 0
+        configuration.requestLog = mebibytes > 0 ? (folder.requests, mebibytes << 20) : nil
         configuration.hasConsole = settings["console"] == "on"
         configuration.isForTrying = isForTrying(settings)
         configuration.firstKeysPath = isForTrying(settings) ? folder.firstKeysPath : nil

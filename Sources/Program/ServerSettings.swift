@@ -117,6 +117,10 @@ enum ServerSettings {
                 "The mebibytes of the log of calls that changed nothing, for dry runs of rules; the oldest are dropped.",
                 standard: "1024", demand: { integer(1...1_048_576, $0) }),
             SettingDefinition(
+                "request_log_mib",
+                "The mebibytes of the log of requests for the console; the oldest are dropped, and 0 keeps none.",
+                standard: "256", demand: { integer(0...1_048_576, $0) }),
+            SettingDefinition(
                 "public_url",
                 "The server's address for clients, in links that it sends; otherwise the call's host.",
                 demand: {

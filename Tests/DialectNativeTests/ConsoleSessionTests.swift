@@ -285,7 +285,7 @@ struct ConsoleSessionTests {
             ("GET", "/explain?a=customerid:ada&b=customerid:ada", .viewer), ("GET", "/changes", .viewer),
             ("GET", "/stats", .viewer), ("GET", "/strategy", .viewer), ("GET", "/strategy/versions", .viewer),
             ("GET", "/people?order=recent", .viewer), ("POST", "/search/scan", .viewer),
-            ("GET", "/stats/days", .viewer),
+            ("GET", "/stats/days", .viewer), ("GET", "/requests", .viewer), ("GET", "/requests/1", .viewer),
             ("GET", "/people/\(person)/access", .viewer), ("POST", "/people/\(person)/grants", .support),
             ("DELETE", "/people/\(person)/grants/pro", .support), ("POST", "/transfers", .support),
             ("POST", "/merges", .support), ("POST", "/merges/m_1/undo", .support),

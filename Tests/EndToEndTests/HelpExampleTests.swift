@@ -67,6 +67,8 @@ struct HelpExampleTests {
         for example in Example.all {
             if example.command == "serve" {
                 server = try ServerProcess(data: folder.path + "/data", flags: ["--mode", "development"])
+                // A first request, for the log of requests.
+                #expect(try shell("curl -sf http://127.0.0.1:\(server?.port ?? 0)/readyz").code == 0)
                 continue
             }
             if example.command == "migrate" {

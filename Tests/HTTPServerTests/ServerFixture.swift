@@ -123,8 +123,8 @@ final class ServerFixture: Sendable {
         /// How many there were, whether they are still open or not.
         let opened = Monitor(0)
 
-        func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {
-            answers.change { $0.append("\(route.map(String.init) ?? "-") \(status.rawValue)") }
+        func answered(_ request: AnsweredRequest) {
+            answers.change { $0.append("\(request.route.map(String.init) ?? "-") \(request.status.rawValue)") }
         }
         func openedConnection() {
             open.change { $0 += 1 }

@@ -64,6 +64,7 @@ package final class TestServer: Sendable {
         var configuration = RunningServer.Configuration(
             address: address, loops: loops, attachments: "\(folder.path)/attachments", logger: Logger(level: .error))
         configuration.rates = .off
+        configuration.requestLog = ("\(folder.path)/requests", 1 << 20)
         configure(&configuration)
         return try RunningServer(
             configuration, store: store, secrets: IDSyncSecrets(master: master), receipts: TestReceipts(master: master))

@@ -12,7 +12,8 @@ export function failure(fault, again) {
   const known = fault instanceof Failure ? fault : new Failure(0, "console_fault", "The console has a fault here. Load the page again.");
   const place = h("div", { class: "failure", role: "alert" });
   const parts = [h("p", {}, known.status === 403 ? ["Your role cannot do this. ", shown(known.detail)] : shown(known.detail)),
-    h("p", { class: "soft" }, "Code ", h("code", {}, shown(known.code)), known.requestID ? [" · request ", h("code", {}, shown(known.requestID))] : null)];
+    h("p", { class: "soft" }, "Code ", h("code", {}, shown(known.code)), known.requestID ? [" · request ", known.code === "no_such_request" ? h("code", {}, shown(known.requestID))
+      : h("a", { href: `#/requests/${encodeURIComponent(known.requestID)}` }, h("code", {}, shown(known.requestID)))] : null)];
   if (!again) return show(place, parts);
   const button = h("button", { type: "button", onclick: again }, "Try again");
   show(place, parts, button);

@@ -8,7 +8,7 @@ import { open } from "./dialog.js";
 
 const pages = [
   ["home", "Home", "h"], ["people", "People", "p"], ["changes", "Changes", "c"], ["health", "Health", "e"],
-  ["rules", "Rules", "r"], ["webhooks", "Webhooks", "w"], ["keys", "Keys", "k"], ["data", "Data", "d"],
+  ["rules", "Rules", "r"], ["requests", "Requests", "q"], ["webhooks", "Webhooks", "w"], ["keys", "Keys", "k"], ["data", "Data", "d"],
 ];
 // Pages that only an administrator may read.
 const adminPages = ["webhooks", "keys"];

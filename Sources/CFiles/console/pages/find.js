@@ -46,6 +46,8 @@ export default async function find(place, { heading, parts, leave }) {
       group("Splits", [["Split", (one) => shown(one.id, "id")], ["From", (one) => personLink(one.from)], ["Into", (one) => personLink(one.into)],
         ["State", (one) => one.undone_at ? ["undone ", moment(one.undone_at)] : "in force"]], of("split")),
       group("Keys", [["Key", (one) => h("a", { href: "#/keys" }, shown(one.name))], ["Id", (one) => shown(one.id, "id")]], of("key")),
+      group("Requests", [["Request", (one) => h("a", { href: `#/requests/${encodeURIComponent(one.request_id)}` }, shown(one.request_id, "id"))], ["Answered", (one) => moment(one.at)],
+        ["Route", (one) => h("code", {}, shown(one.route))], ["Status", (one) => String(one.status)]], of("request")),
       scan(text, leave),
     ];
   }));

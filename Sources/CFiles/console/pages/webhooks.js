@@ -31,7 +31,8 @@ export default async function webhooks(place, { heading, again }) {
     }, empty("No delivery waits.")));
 }
 
-function replay(one) {
+/** A button that tries a parked delivery again. */
+export function replay(one) {
   const place = h("span");
   const key = newKey();
   const button = h("button", { class: "plain", type: "button", "aria-label": `Replay ${one.id}`, onclick: async () => {

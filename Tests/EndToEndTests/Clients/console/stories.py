@@ -19,7 +19,7 @@ from playwright.sync_api import expect, sync_playwright
 from scene import CHROMIUM, Server, Tab
 
 STORIES = {}
-PAGES = ["#/home", "#/people", "#/changes", "#/health", "#/rules", "#/webhooks", "#/keys", "#/data"]
+PAGES = ["#/home", "#/people", "#/changes", "#/health", "#/rules", "#/requests", "#/webhooks", "#/keys", "#/data"]
 WIDTHS = (320, 360, 768, 1280)
 # The rules of axe for WCAG 2.2, levels A and AA.
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
@@ -903,6 +903,50 @@ def another_sign_in_in_the_same_browser(scene):
 
 
 @story
+def a_request_of_an_error(scene):
+    """Somebody reports an error with its request id; the log tells the rest."""
+    scene.ada()
+    scene.tab()
+    tab = scene.tabs[0]
+    tab.allowed = ["status of 40[49]"]
+    tab.sign_in(to="#/requests")
+    tab.page.get_by_role("row").filter(has_text="POST /v1/identify").first.wait_for()
+    check_page(tab, "requests")
+    check_widths(tab, "requests")
+    pictures(scene, tab, "requests")
+    # The filter leaves one route; a row leads to the request, and to the person that it made.
+    tab.page.get_by_label("Route").fill("/v1/identify")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_role("row").filter(has_text="GET /onym")).to_have_count(0)
+    tab.page.get_by_role("row").filter(has_text="POST /v1/identify").first.get_by_role("link").first.click()
+    tab.page.get_by_role("heading", name="Request", exact=True).wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("table", name="Calls of the request")).to_contain_text("identify")
+    check_page(tab, "a request")
+    tab.page.get_by_role("table", name="Calls of the request").get_by_role("link", name=scene.mail).click()
+    tab.page.wait_for_function("(person) => location.hash.startsWith('#/person/' + person)", arg=scene.mail)
+    # An error names its request, and the link leads to it.
+    tab.page.evaluate("() => { location.hash = '#/person/77'; }")
+    tab.page.get_by_role("alert").get_by_role("link").click()
+    tab.page.get_by_role("heading", name="Request", exact=True).wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("main")).to_contain_text("GET /onym/v1/people/:id")
+    expect(tab.page.get_by_role("main")).to_contain_text("404")
+    # The same by the box of the bar, by keyboard.
+    request = tab.page.url.split("#/requests/")[1]
+    tab.page.keyboard.press("/")
+    tab.page.keyboard.type(request)
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("table", name="Requests").get_by_role("link").click()
+    tab.page.get_by_role("heading", name="Request", exact=True).wait_for()
+    # An id that the log does not have.
+    tab.page.get_by_label("Request id").fill("0" * 32)
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_role("alert")).to_contain_text("no_such_request")
+    check_page(tab, "a request that is not there")
+
+
+@story
 def no_network(scene):
     scene.ada()
     tab = scene.tab()
@@ -923,7 +967,7 @@ def by_keyboard_alone(scene):
     scene.ada()
     tab = scene.tab().sign_in()
     tab.settle()
-    for key, heading in [("p", "People"), ("c", "Changes"), ("e", "Health"), ("r", "Rules"), ("w", "Webhooks"), ("k", "Keys"), ("d", "Data"), ("h", "Home")]:
+    for key, heading in [("p", "People"), ("c", "Changes"), ("e", "Health"), ("r", "Rules"), ("q", "Requests"), ("w", "Webhooks"), ("k", "Keys"), ("d", "Data"), ("h", "Home")]:
         tab.page.keyboard.press("g")
         tab.page.keyboard.press(key)
         expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
@@ -1090,7 +1134,7 @@ def budgets(scene):
     before = sum(len(gzip.compress(files[name], 9)) for name in first | {"index.html"})
     median = lambda all: sorted(all)[len(all) // 2]
     print(json.dumps({"budget": {"all_gz": total, "frame_gz": before, "first_paint_ms": round(median(paint)), "health_ms": round(median(health))}}), flush=True)
-    assert total <= 60_000 and before <= 25_000 and len(files["index.html"]) <= 3_000
+    assert total <= 70_000 and before <= 25_000 and len(files["index.html"]) <= 3_000
     assert median(paint) > 0
 
 
