@@ -92,6 +92,7 @@ enum EventReads {
         private var people = NumberSet()
 
         static let takesColumns = true
+        static let addsUp = true
         private let project: ProjectID
 
         init(in project: ProjectID) { self.project = project }
@@ -112,6 +113,14 @@ enum EventReads {
             sessions.insert(match.values(of: session))
             return true
         }
+
+        mutating func add(_ other: EventCount) {
+            count += other.count
+            people.formUnion(other.people)
+            sessions.formUnion(other.sessions)
+        }
+
+        var byteCount: Int { 128 + people.byteCount + sessions.byteCount }
 
         mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
             users.formUnion(try snapshot.shownUsers(of: people.numbers.map(PersonID.init(number:)), in: project).values)

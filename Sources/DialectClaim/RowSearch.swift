@@ -19,6 +19,16 @@ protocol RowFinding: Sendable {
         _ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Bool
 
+    /// Whether the findings of different runs add up to the finding of all runs. Then the server keeps the findings of old runs
+    /// (docs/decisions/0070).
+    static var addsUp: Bool { get }
+
+    /// Adds a finding of other runs, which is not finished.
+    mutating func add(_ other: Self)
+
+    /// The bytes of the finding in memory.
+    var byteCount: Int { get }
+
     /// Completes the finding after the last run. Returns false if a row that it needs is gone; then the search begins again.
     mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
 }
@@ -26,6 +36,9 @@ protocol RowFinding: Sendable {
 extension RowFinding {
     var rowsAtOnce: Int { 10_000 }
     static var takesColumns: Bool { false }
+    static var addsUp: Bool { false }
+    var byteCount: Int { 0 }
+    mutating func add(_ other: Self) { preconditionFailure("Findings of this type do not add up.") }
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         preconditionFailure("The finding takes rows only.")
     }
@@ -71,8 +84,11 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private static var costOfRun: Int { 512 }
     /// A run can be replaced while a search reads it. Then the search reads the list of runs again.
     private static var attempts: Int { 5 }
-    /// A user with at most this many rows is searched alone, without the other users' rows.
+    /// Without runs, a user with at most this many rows is searched alone, without the other users' rows.
     private static var rowsOfOneUser: Int { 2000 }
+    /// A user with so few rows and people is always searched alone.
+    private static var rowsOfSmallUser: Int { 200 }
+    private static var peopleOfSmallUser: Int { 16 }
 
     init(_ kind: RowKind, _ filter: RowFilter, _ finding: Finding) {
         (self.kind, self.filter, self.finding, empty) = (kind, filter, finding, finding)
@@ -107,6 +123,13 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         let people = filter.user.map { snapshot.everybody(who: $0) }
         // The people of rows in runs are those of the calls.
         if snapshot.hasRoutes(of: kind) { way = .rows }
+        // The rows of a user with few rows are read faster than the user is found in all runs.
+        if way == nil, let people, people.count <= RowSearch.peopleOfSmallUser,
+            let rows = try rows(of: people, atMost: RowSearch.rowsOfSmallUser, snapshot)
+        {
+            _ = try look(at: rows, people, &users, parser, snapshot)
+            return false
+        }
         if way != .rows {
             for _ in 0..<RowSearch.attempts {
                 guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
@@ -124,7 +147,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 way = .rows
             }
         }
-        if let people, let rows = try rows(of: people, snapshot) {
+        if let people, let rows = try rows(of: people, atMost: RowSearch.rowsOfOneUser, snapshot) {
             _ = try look(at: rows, people, &users, parser, snapshot)
             return false
         }
@@ -156,13 +179,31 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             conditions.columns.append((.person, own))
         }
         if Finding.takesColumns, conditions.isComplete {
+            let sums = Finding.addsUp ? try RunSums<Finding>(conditions, filter.range, &reading, snapshot) : nil
             var lookedAt = 0
-            for run in reading.runs where run.head.end > start {
+            var next = reading.runs.firstIndex { $0.head.end > start } ?? reading.runs.count
+            while next < reading.runs.count {
                 guard lookedAt < RowSearch.columnsInOneReading else { return true }
-                guard let match = try reading.match(run, conditions, filter.range, from: start) else { return nil }
-                if match.count > 0, try !finding.take(run, match, snapshot) { return nil }
-                start = run.head.end
-                lookedAt += match.lookedAt + RowSearch.costOfRun
+                if let sum = sums?.known(from: next) {
+                    finding.add(sum.finding)
+                    next += sum.runs
+                    lookedAt += RowSearch.costOfRun
+                } else if let sums, let runs = sums.block(from: next) {
+                    var sum = empty
+                    for run in reading.runs[next..<next + runs] {
+                        guard let looked = try take(run, conditions, &reading, into: &sum, snapshot) else { return nil }
+                        lookedAt += looked
+                    }
+                    sums.keep(sum, from: next)
+                    finding.add(sum)
+                    next += runs
+                } else {
+                    let run = reading.runs[next]
+                    guard let looked = try take(run, conditions, &reading, into: &finding, snapshot) else { return nil }
+                    lookedAt += looked
+                    next += 1
+                }
+                start = reading.runs[next - 1].head.end
             }
             if try finding.finish(in: filter.project, snapshot) { return false }
             (finding, start) = (empty, 0)
@@ -176,6 +217,18 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         guard try look(at: rows, people, &users, parser, snapshot), page.count == range.limit else { return false }
         place = page.last
         return true
+    }
+
+    /// Gives the matching rows of a run to a finding.
+    ///
+    /// - Returns: the cost in rows; nil if the run is replaced.
+    private func take(
+        _ run: RowRun, _ conditions: RunConditions, _ reading: inout RunReading, into finding: inout Finding,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Int? {
+        guard let match = try reading.match(run, conditions, filter.range, from: start) else { return nil }
+        if match.count > 0, try !finding.take(run, match, snapshot) { return nil }
+        return match.lookedAt + RowSearch.costOfRun
     }
 
     /// Gives the rows that match to the finding; false if the finding is complete.
@@ -195,14 +248,14 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         return true
     }
 
-    /// All remaining rows of a few people, in order; nil if the rows are many.
-    private func rows(of people: Set<PersonID>, _ snapshot: any Snapshot) throws(StoreFault) -> [StoredRow]? {
+    /// All remaining rows of a few people, in order; nil if the rows are more than a limit.
+    private func rows(
+        of people: Set<PersonID>, atMost limit: Int, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [StoredRow]? {
         let counts = people.map { snapshot.person($0, in: filter.project)?.counts[kind] ?? 0 }
-        guard counts.reduce(0, +) <= RowSearch.rowsOfOneUser else { return nil }
+        guard counts.reduce(0, +) <= limit else { return nil }
         var rows: [StoredRow] = []
-        for person in people {
-            rows += try snapshot.rows(of: person, kind, from: nil, limit: RowSearch.rowsOfOneUser)
-        }
+        for person in people { rows += try snapshot.rows(of: person, kind, from: nil, limit: limit) }
         func key(_ row: StoredRow) -> (Int64, Int64) { (row.row.at.milliseconds, row.number.rawValue) }
         let range = filter.range
         let left = rows.filter { row in

@@ -107,7 +107,7 @@ enum UserReads {
                         throw error.rejection()
                     }
                     let apps = AppCalls.apps(caller, tools)
-                    return UserSearch(filter, UserPage(filter)).step { page, _ in
+                    return UserPage.step(filter) { page in
                         IdentityCalls.json { json in
                             json.key("users")
                             json.array { json in
@@ -124,12 +124,18 @@ enum UserReads {
     }
 
     /// A page of users. It keeps the first users in the order of the list.
-    private struct UserPage: UserFinding {
+    struct UserPage: UserFinding {
         private let filter: Filter
         private(set) var users: [User] = []
         private(set) var hasMore = false
 
         init(_ filter: Filter) { self.filter = filter }
+
+        /// The step of a call that answers with a page. Users by last sighting come from the journal, or else from all users.
+        static func step(_ filter: Filter, _ answer: @escaping @Sendable (UserPage) -> Response) -> Step {
+            let all = UserSearch(filter, UserPage(filter)).step { page, _ in answer(page) }
+            return filter.isByFirstSeen || filter.isEmpty ? all : SeenUsers(filter).step(orElse: all, answer)
+        }
 
         mutating func take(_ user: User) {
             let place = (filter.moment(user), user.id.rawValue)

@@ -268,6 +268,68 @@ struct AppTests {
     }
 
     @Test(
+        "the list by last sighting has every user once, whatever calls saw them", arguments: StoreKind.allCases,
+        Soak.seeds(2))
+    func seen(_ kind: StoreKind, _ seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed &* 4409)
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        func user() -> String {
+            generator.oneIn(2)
+                ? "u\(Int.random(in: 0..<20, using: &generator))"
+                : "owl_anon_\(Int.random(in: 0..<20, using: &generator))"
+        }
+        for _ in 0..<120 {
+            clock.advance(milliseconds: Int64.random(in: 0..<90_000, using: &generator))
+            switch Int.random(in: 0..<5, using: &generator) {
+            case 0: _ = try client.properties(user(), #"{"plan":"x"}"#)
+            case 1:
+                let claimed = "owl_anon_\(Int.random(in: 0..<20, using: &generator))"
+                _ = try client.claim(claimed, "u\(Int.random(in: 0..<20, using: &generator))")
+            default:
+                _ = try client.ingest(
+                    (0..<Int.random(in: 1...3, using: &generator)).map { _ in OwlClient.event(user()) })
+            }
+        }
+        // The list by first sighting searches all users, and no journal.
+        func all(_ query: String) throws -> [(id: String, seen: String)] {
+            let page = try client.agent("/v1/app-users?\(query)")
+            return (page["users"] as? [[String: Any]] ?? []).map {
+                ("\($0["id"] ?? "") \($0["user_id"] ?? "")", $0["last_seen_at"] as? String ?? "")
+            }
+        }
+        for filter in ["data_mode=all", "data_mode=all&is_anonymous=true", "data_mode=all&search=1"] {
+            let expected = try all("\(filter)&sort=first_seen&limit=200")
+            #expect(!expected.isEmpty)
+            for limit in [1, 7, 200] {
+                var (found, query): ([(id: String, seen: String)], String) = ([], "\(filter)&limit=\(limit)")
+                while found.count <= expected.count {
+                    let page = try client.agent("/v1/app-users?\(query)")
+                    found += try all(query)
+                    guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { break }
+                    query = "\(filter)&limit=\(limit)&cursor=\(cursor)"
+                }
+                #expect(found.map(\.id).sorted() == expected.map(\.id).sorted(), "seed \(seed), \(filter), \(limit)")
+                #expect(found.map(\.seen) == expected.map(\.seen).sorted(by: >), "seed \(seed), \(filter), \(limit)")
+            }
+        }
+    }
+
+    @Test("a user that was last seen before very many others is found by a search of all users")
+    func seenLongAgo() throws {
+        // The store in memory searches its whole journal for each user.
+        guard StoreKind.allCases.contains(.sqlite) else { return }
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(.sqlite) { $0.clock = { clock.now } })
+        _ = try client.ingest([OwlClient.event("first")])
+        clock.advance(milliseconds: 600_000)
+        for batch in 0..<41 { _ = try client.ingest((0..<100).map { OwlClient.event("u-\(batch)-\($0)") }) }
+        #expect(try ids(client, "search=first") == ["first"])
+        #expect(try ids(client, "until=5m&limit=1") == ["first"])
+        #expect(try ids(client, "search=u-40-99") == ["u-40-99"])
+    }
+
+    @Test(
         "one user is shown, also by the id from before a claim, and locales are counted", arguments: StoreKind.allCases)
     func one(_ kind: StoreKind) throws {
         let client = try users(kind, ManualClock(1_750_000_000_000))

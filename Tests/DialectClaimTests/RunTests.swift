@@ -215,4 +215,105 @@ struct RunTests {
         #expect((try client.agent("/v1/events?limit=50")["events"] as? [Any])?.count == 20)
         #expect(try findings(client.server.store) == [])
     }
+
+    /// An event of the model of ``sums(_:_:)``.
+    private struct Sent {
+        let id: String
+        var user: String
+        let session: String
+        var level: String
+        let screen: String
+        let at: Int64
+
+        var json: String {
+            """
+            {"client_event_id":"\(id)","user_id":"\(user)","session_id":"\(session)","level":"\(level)","message":"m",\
+            "screen_name":"\(screen)","timestamp":"\(Self.text(at))"}
+            """
+        }
+
+        static func text(_ at: Int64) -> String {
+            ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(at) / 1000))
+        }
+    }
+
+    @Test(
+        "counts that add up kept findings of old runs are the counts of the rows, whatever changes in between",
+        arguments: StoreKind.allCases, Soak.seeds(1))
+    func sums(_ kind: StoreKind, _ seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed &* 6007)
+        let start: Int64 = 1_750_000_000_000
+        let clock = ManualClock(start + 3_600_000)
+        let client = OwlClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.runs = TestServer.tinyRuns
+            })
+        var sent: [Sent] = []
+        func upload(_ count: Int) throws {
+            let new = (0..<count).map { number in
+                Sent(
+                    id: UUID().uuidString, user: "u\(Int.random(in: 0..<5, using: &generator))",
+                    session: "00000000-0000-4000-8000-00000000000\(Int.random(in: 0..<9, using: &generator))",
+                    level: ["info", "warn"].randomElement(using: &generator) ?? "info",
+                    screen: "s\(Int.random(in: 0..<3, using: &generator))",
+                    // Mostly in the order of their arrival.
+                    at: start + Int64(sent.count + number) * 1000 + Int64.random(in: 0..<9, using: &generator) * 1000)
+            }
+            for part in stride(from: 0, to: count, by: 100) {
+                let answer = try client.ingest(new[part..<min(part + 100, count)].map(\.json))
+                #expect(answer.body.contains(#""rejected":0"#) || answer.status == 200, "\(answer.body)")
+            }
+            sent += new
+        }
+        func check(_ moment: String) throws {
+            for _ in 0..<12 {
+                let user = generator.oneIn(2) ? "u\(Int.random(in: 0..<6, using: &generator))" : nil
+                let level = generator.oneIn(3) ? "warn" : nil
+                let screen = generator.oneIn(3) ? "s1" : nil
+                let since = generator.oneIn(2) ? start + Int64.random(in: 0..<700, using: &generator) * 1000 : nil
+                let until = generator.oneIn(2) ? start + Int64.random(in: 0..<900, using: &generator) * 1000 : nil
+                let query = [
+                    user.map { "user_id=\($0)" }, level.map { "level=\($0)" }, screen.map { "screen_name=\($0)" },
+                    since.map { "since=\(Sent.text($0))" }, until.map { "until=\(Sent.text($0))" },
+                ].compactMap(\.self).joined(separator: "&")
+                let rows = sent.filter { row in
+                    (user ?? row.user) == row.user && (level ?? row.level) == row.level
+                        && (screen ?? row.screen) == row.screen && row.at >= since ?? .min && row.at <= until ?? .max
+                }
+                let expected = [rows.count, Set(rows.map(\.user)).count, Set(rows.map(\.session)).count]
+                // The first count makes findings of blocks, and the second one adds them up.
+                for turn in 1...2 {
+                    #expect(try counts(client, query) == expected, "seed \(seed), \(moment), \(turn): \(query)")
+                }
+            }
+        }
+        try upload(700)
+        try Patience.until { try end(client.server.store) >= 700 }
+        try check("at first")
+        try upload(20)
+        try check("with later rows")
+        // An import supersedes old rows.
+        let key = client.server.credentials.claimImportKey
+        for index in [3, 80, 81, 300, 505] {
+            sent[index].level = sent[index].level == "warn" ? "info" : "warn"
+            sent[index].user = "u5"
+        }
+        let changed = [3, 80, 81, 300, 505].map { sent[$0].json }
+        let answer = try client.ingest(changed, bundle: nil, path: "/v1/import", key: key)
+        #expect(answer.body.contains(#""updated":5"#), "\(answer.body)")
+        try check("after an import")
+        let erased = try client.call(
+            "DELETE", "/onym/v1/people/claim_user_id:u2", key: client.server.credentials.adminKey)
+        #expect(erased.status == 200)
+        sent.removeAll { $0.user == "u2" }
+        try check("after an erasure")
+        try Patience.until {
+            try client.server.store.read { snapshot throws(StoreFault) in
+                try snapshot.document(ErasedFromRuns.key) == nil
+            }
+        }
+        try check("after the runs are made again")
+        #expect(try findings(client.server.store) == [])
+    }
 }

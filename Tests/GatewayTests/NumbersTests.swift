@@ -183,11 +183,11 @@ final class NumberScene {
     }
 
     /// The answer to a call with a query; nil if no key of the scene may make the call.
-    func answer(_ route: NumberRoute, query: String) throws -> Wire.Answer? {
+    func answer(_ route: NumberRoute, query: String? = nil, json: String = "{}") throws -> Wire.Answer? {
         guard let fields = keys[route.name] ?? nil else { return nil }
-        let path = path(route) + "?" + query
+        let path = path(route) + (query.map { "?\($0)" } ?? "")
         if route.isRead || route.method == "DELETE" { return try http.call(route.method, path, fields: fields) }
-        return try http.call(route.method, path, fields: fields, json: "{}")
+        return try http.call(route.method, path, fields: fields, json: json)
     }
 
     /// Makes a call as somebody who may, and looks at its status.

@@ -24,6 +24,19 @@ struct NumberSet: Sendable {
 
     mutating func insert(_ numbers: [UInt64]) { for number in numbers { insert(number) } }
 
+    /// Inserts the numbers of another set.
+    mutating func formUnion(_ other: NumberSet) {
+        if count == 0 {
+            self = other
+            return
+        }
+        for number in other.slots where number != 0 { insert(number) }
+        if other.hasZero { hasZero = true }
+    }
+
+    /// The bytes of the set in memory.
+    var byteCount: Int { 8 * slots.count }
+
     /// Removes zero, the number of rows without a member.
     mutating func removeZero() { hasZero = false }
 

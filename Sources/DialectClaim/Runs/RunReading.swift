@@ -260,26 +260,53 @@ struct RunReading {
         _ run: RowRun, _ range: RowsByTime, from start: Int64
     ) throws(StoreFault) -> PlaceTest? {
         let head = run.head
-        let ranges = head.first >> 16...(head.end - 1) >> 16
-        for range in ranges where removed[range] == nil {
-            removed[range] = RemovedRows(packed: try snapshot.document(RemovedRows.key(of: range)))
-        }
-        let hasRemoved = ranges.contains { removed[$0]?.count ?? 0 > 0 }
+        try readRemoved(in: head)
+        let hasRemoved = hasRemoved(head)
         let isCut =
             (range.since.map { head.since < $0.milliseconds } ?? false)
-            || (range.until.map { head.until >= $0.milliseconds } ?? false) || range.after != nil
-            || (expired.map { head.since < $0.before.milliseconds && head.first <= $0.upTo.rawValue } ?? false)
+            || (range.until.map { head.until >= $0.milliseconds } ?? false) || range.after != nil || isExpiring(head)
         var test = PlaceTest()
         guard hasRemoved || isCut || head.first < start else { return test }
         guard let numbers = try run.numbers() else { return nil }
         (test.numbers, test.start) = (numbers, start)
-        if hasRemoved { for range in ranges { test.removed[range] = removed[range] } }
+        if hasRemoved { for range in RunReading.ranges(of: head) { test.removed[range] = removed[range] } }
         guard isCut else { return test }
         guard let times = try run.times() else { return nil }
         (test.times, test.expired, test.isAscending) = (times, expired, range.isAscending)
         (test.since, test.until) = (range.since?.milliseconds ?? .min, range.until?.milliseconds ?? .max)
         test.after = range.after.map { ($0.at.milliseconds, $0.number.rawValue) }
         return test
+    }
+
+    /// Whether the reading knows no erased person whose rows runs may still have.
+    var hasNoErased: Bool { erased.isEmpty }
+
+    /// Whether retention removes rows of a run.
+    func isExpiring(_ head: RunHead) -> Bool {
+        expired.map { head.since < $0.before.milliseconds && head.first <= $0.upTo.rawValue } ?? false
+    }
+
+    /// Whether rows of a run are superseded.
+    func hasRemoved(_ head: RunHead) -> Bool {
+        RunReading.ranges(of: head).contains { removed[$0]?.count ?? 0 > 0 }
+    }
+
+    /// The ranges of the documents that have a run's superseded rows.
+    private static func ranges(of head: RunHead) -> ClosedRange<Int64> { head.first >> 16...(head.end - 1) >> 16 }
+
+    /// Reads which rows of a run are superseded.
+    private mutating func readRemoved(in head: RunHead) throws(StoreFault) {
+        for range in RunReading.ranges(of: head) where removed[range] == nil {
+            removed[range] = RemovedRows(packed: try snapshot.document(RemovedRows.key(of: range)))
+        }
+    }
+
+    /// Reads which rows of all runs are superseded.
+    mutating func readRemoved() throws(StoreFault) {
+        var ranges: Set<Int64> = []
+        for run in runs { ranges.formUnion(RunReading.ranges(of: run.head)) }
+        let found = try snapshot.documents(ranges.map { RemovedRows.key(of: $0) })
+        for range in ranges { removed[range] = RemovedRows(packed: found[RemovedRows.key(of: range)]) }
     }
 
     private static func place(of value: UInt64, in values: [UInt64]) -> Int? {

@@ -37,13 +37,16 @@ package struct RemovedRows: Equatable, Sendable {
     /// A longer list needs more bytes than a bit for each row.
     private static let listed = 4095
 
+    /// The words of an empty range. Most ranges are empty, and share them.
+    private static let noWords: [UInt64] = Array(repeating: 0, count: 1 << rangeBits / 64)
+
     /// The number of the range with a row.
     package static func range(of row: RowNumber) -> Int64 { row.rawValue >> rangeBits }
     package static func key(of range: Int64) -> DocumentKey { DocumentKey(.removedRows, of: range) }
 
     /// Reads the document of a range; empty without a document.
     package init(packed: [UInt8]?) {
-        words = Array(repeating: 0, count: 1 << RemovedRows.rangeBits / 64)
+        words = RemovedRows.noWords
         guard let packed, !packed.isEmpty else { return }
         if packed.count <= 2 * RemovedRows.listed {
             for place in stride(from: 0, to: packed.count - 1, by: 2) {
