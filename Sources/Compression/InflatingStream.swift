@@ -60,7 +60,9 @@ package struct CRC32: Equatable, Sendable {
 
     package init() {}
 
-    package mutating func add(_ bytes: [UInt8]) {
+    package mutating func add(_ bytes: [UInt8]) { add(bytes[...]) }
+
+    package mutating func add(_ bytes: ArraySlice<UInt8>) {
         value = unsafe bytes.withUnsafeBufferPointer { bytes in
             UInt32(truncatingIfNeeded: unsafe crc32(UInt(value), bytes.baseAddress, UInt32(bytes.count)))
         }

@@ -23,10 +23,20 @@ package final class DerivedValues: Sendable {
     private let generationBytes: Int
 
     /// The limit of a store's values in bytes.
-    package static let standardBytes = 128 << 20
+    package static let standardBytes = 256 << 20
+    /// The limit of a store's sums in bytes.
+    package static let sumBytes = 64 << 20
 
-    /// - Parameter bytes: the limit of the values of both generations.
-    package init(bytes: Int = DerivedValues.standardBytes) { generationBytes = bytes / 2 }
+    /// Values that are small and dear, with a limit of their own: one large read derives more values than fit, and would drop them.
+    package let sums: DerivedValues?
+
+    /// - Parameters:
+    ///   - bytes: the limit of the values of both generations.
+    ///   - sumBytes: the limit of the sums; nil for no sums.
+    package init(bytes: Int = DerivedValues.standardBytes, sumBytes: Int? = DerivedValues.sumBytes) {
+        generationBytes = bytes / 2
+        sums = sumBytes.map { DerivedValues(bytes: $0, sumBytes: nil) }
+    }
 
     /// The value under a key; nil without a value of this type.
     package func value<Value: Sendable>(_ key: Key, _ type: Value.Type = Value.self) -> Value? {
@@ -44,7 +54,10 @@ package final class DerivedValues: Sendable {
     }
 
     /// Drops all values, after an erasure.
-    package func removeAll() { values.withLock { $0 = Values() } }
+    package func removeAll() {
+        values.withLock { $0 = Values() }
+        sums?.removeAll()
+    }
 
     private func add(_ key: Key, _ value: any Sendable, _ bytes: Int, to values: inout Values) {
         if bytes > generationBytes { return }

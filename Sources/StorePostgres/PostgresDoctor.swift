@@ -53,7 +53,7 @@ package final class PostgresDoctor {
         let found = try ask("SELECT id FROM projects ORDER BY id")
         let projects = (0..<found.count).map { ProjectID(rawValue: Int32(truncatingIfNeeded: found.integer($0, 0))) }
         let snapshot = PostgresSnapshot(
-            connection, hash: KeyedHash(key: key), derived: DerivedValues(bytes: 0), lastRow: 0,
+            connection, hash: KeyedHash(key: key), derived: DerivedValues(bytes: 0, sumBytes: nil), lastRow: 0,
             moment: .seconds(1_000_000_000), .none
         ) { _ in nil }
         defer { snapshot.close() }

@@ -110,15 +110,6 @@ final class RowRun {
         func value(of row: Int) -> UInt64 { values[places.map { Int($0[row]) } ?? 0] }
     }
 
-    /// The rows of each value of a column: those of the value with number n are rows[starts[n]..<starts[n + 1]].
-    struct Postings: Sendable {
-        let starts: [UInt32]
-        let rows: [UInt16]
-
-        /// The rows of a value.
-        func rows(of place: Int) -> ArraySlice<UInt16> { rows[Int(starts[place])..<Int(starts[place + 1])] }
-    }
-
     /// The numbers of the rows.
     struct Numbers: Sendable {
         let first: Int64
@@ -146,51 +137,32 @@ final class RowRun {
 
     /// The row numbers; nil if the run is replaced.
     func numbers() throws(StoreFault) -> Numbers? {
-        try made(of: .numbers, .whole) { part in Words.read16(part) }.map { Numbers(first: head.first, offsets: $0) }
+        try made(of: .numbers) { part in Words.read16(part) }.map { Numbers(first: head.first, offsets: $0) }
     }
 
     func times() throws(StoreFault) -> [Int64]? {
-        try made(of: .times, .whole) { part in Words.read64(part).map(Int64.init(bitPattern:)) }
+        try made(of: .times) { part in Words.read64(part).map(Int64.init(bitPattern:)) }
     }
 
     func values(of column: RunColumn) throws(StoreFault) -> [UInt64]? {
-        try made(of: .values(column), .whole) { part in Words.read64(part) }
+        try made(of: .values(column)) { part in Words.read64(part) }
     }
 
     func column(_ column: RunColumn) throws(StoreFault) -> Column? {
         guard let values = try values(of: column) else { return nil }
         if values.count <= 1 { return Column(values: values, places: nil) }
         let isShort = values.count <= 256
-        let places = try made(of: .places(column), .whole) { part in
+        let places = try made(of: .places(column)) { part in
             isShort ? part.map(UInt16.init) : Words.read16(part)
         }
         return places.map { Column(values: values, places: $0) }
     }
 
-    /// The rows of each value of a column with several values; nil if the run is replaced.
-    func postings(of column: RunColumn) throws(StoreFault) -> Postings? {
-        let key = known?.key(of: .places(column), .postings)
-        if let key, let postings = known?.values.value(key, Postings.self) { return postings }
-        guard let read = try self.column(column), let places = read.places else { return nil }
-        var starts = [UInt32](repeating: 0, count: read.values.count + 1)
-        for place in places { starts[Int(place) + 1] += 1 }
-        for place in read.values.indices { starts[place + 1] += starts[place] }
-        var next = starts
-        var rows = [UInt16](repeating: 0, count: places.count)
-        for (row, place) in places.enumerated() {
-            rows[Int(next[Int(place)])] = UInt16(truncatingIfNeeded: row)
-            next[Int(place)] += 1
-        }
-        let postings = Postings(starts: starts, rows: rows)
-        if let key { known?.values.keep(postings, key, bytes: 4 * starts.count + 2 * rows.count) }
-        return postings
-    }
-
     /// A value that is made of a part; nil if the run is replaced.
     private func made<Element: Sendable>(
-        of part: Part, _ form: RunMemory.Form, _ make: ([UInt8]) -> [Element]
+        of part: Part, _ make: ([UInt8]) -> [Element]
     ) throws(StoreFault) -> [Element]? {
-        let key = known?.key(of: part, form)
+        let key = known?.key(of: part)
         if let key, let made = known?.values.value(key, [Element].self) { return made }
         guard let made = try read(part).map(make) else { return nil }
         if let key { known?.values.keep(made, key, bytes: MemoryLayout<Element>.stride * made.count) }
@@ -285,9 +257,13 @@ extension RunHead {
 
     /// The document without its checksum; nil if the document is missing or damaged.
     private func whole(_ document: [UInt8]?) -> [UInt8]? {
-        guard hasSums, let document else { return document }
-        let body = Array(document.dropLast(4))
-        return summed(body) == document ? body : nil
+        guard hasSums, var document else { return document }
+        var sum = CRC32()
+        sum.add(document.dropLast(4))
+        let last = document.suffix(4).reversed().reduce(0 as UInt32) { $0 << 8 | UInt32($1) }
+        guard document.count >= 4, sum.value == last else { return nil }
+        document.removeLast(4)
+        return document
     }
 
     /// The keys of the documents of a run.
@@ -329,22 +305,16 @@ extension RunHead {
 
 /// The values that reads have made of the parts of a run. A run never changes, so the values hold as long as the list has the run.
 struct RunMemory {
-    /// The form of a value.
-    enum Form: UInt64 {
-        case whole
-        case postings
-    }
-
     let values: DerivedValues
     let head: RunHead
     let kind: RowKind
     let project: ProjectID
 
-    func key(of part: RowRun.Part, _ form: Form) -> DerivedValues.Key {
+    func key(of part: RowRun.Part) -> DerivedValues.Key {
         // A version has one byte, so the number of rows tells versions apart, too.
         DerivedValues.Key(
             of: head.key(of: part, kind, in: project),
-            form: UInt64(head.count) << 16 | UInt64(part.number) << 8 | form.rawValue)
+            form: UInt64(head.count) << 8 | UInt64(part.number))
     }
 }
 

@@ -35,7 +35,7 @@ struct RunMatch {
         (self.rows, count, isWhole, self.lookedAt) = (.listed(rows), rows.count, false, lookedAt)
     }
 
-    /// Visits each row, in the order of the run or against it. The rows of a list have no order.
+    /// Visits each row, in the order of the run or against it. A list is always visited in the order of the run.
     @inline(__always)
     func visit(isReverse: Bool = false, _ body: (Int) -> Void) {
         switch rows {
@@ -186,12 +186,12 @@ struct RunReading {
         if let rows = try listed(run, allowed) {
             guard let rows else { return nil }
             var found = rows
-            for condition in allowed {
+            for condition in allowed where rows.count > 0 {
                 guard let places = try run.column(condition.column)?.places else { return nil }
                 found = found.filter { condition.places[Int(places[Int($0)])] == 1 }
             }
             if test.isNeeded { found = found.filter { test.includes(Int($0)) } }
-            return RunMatch(listed: found, lookedAt: rows.count)
+            return RunMatch(listed: found, lookedAt: run.head.count)
         }
         var marks = [UInt8](repeating: 1, count: head.count)
         for condition in allowed {
@@ -205,27 +205,35 @@ struct RunReading {
         return RunMatch(marks: marks)
     }
 
-    /// The columns with many values, for which a run knows the rows of each value.
-    private static let posted: Set<RunColumn> = [.person, .session, .screen, .slug, .tracking, .issue]
-    /// A run with fewer rows is searched whole.
-    private static let rowsForPostings = 4096
-    /// A user has few people, and a filter has few values.
-    private static let valuesOfPostings = 64
+    /// The columns with many values. Few rows of a run have one of a few such values.
+    private static let scanned: Set<RunColumn> = [.person, .session, .screen, .slug, .tracking, .issue]
+    /// A scan compares each row with each value.
+    private static let valuesOfScan = 4
 
-    /// The rows of the condition with the fewest rows; nil if a search of the whole run is as fast, and an inner nil if the run is
+    /// The rows of a condition with few values, in their order; nil if no condition has few values, and an inner nil if the run is
     /// replaced.
     private func listed(_ run: RowRun, _ allowed: [Allowed]) throws(StoreFault) -> [UInt16]?? {
-        guard run.head.count >= RunReading.rowsForPostings else { return nil }
-        var best: [ArraySlice<UInt16>]?
-        var fewest = run.head.count / 8
-        for condition in allowed where RunReading.posted.contains(condition.column) {
-            guard let few = condition.few, few.count <= RunReading.valuesOfPostings else { continue }
-            guard let postings = try run.postings(of: condition.column) else { return .some(nil) }
-            let rows = Set(few).map { postings.rows(of: $0) }
-            let count = rows.reduce(0) { $0 + $1.count }
-            if count < fewest { (best, fewest) = (rows, count) }
+        var best: (column: RunColumn, places: [Int])?
+        var mostValues = 0
+        for condition in allowed where RunReading.scanned.contains(condition.column) {
+            guard let few = condition.few, Set(few).count <= RunReading.valuesOfScan else { continue }
+            // Of two conditions, the column with more values has fewer rows for each value.
+            guard condition.places.count > mostValues else { continue }
+            (best, mostValues) = ((condition.column, Array(Set(few))), condition.places.count)
         }
-        return best.map { Array($0.joined()) }
+        guard let best else { return nil }
+        guard let places = try run.column(best.column)?.places else { return .some(nil) }
+        var rows: [UInt16] = []
+        let first = UInt16(truncatingIfNeeded: best.places[0])
+        if best.places.count == 1 {
+            for row in places.indices where places[row] == first { rows.append(UInt16(truncatingIfNeeded: row)) }
+        } else {
+            let wanted = best.places.map { UInt16(truncatingIfNeeded: $0) }
+            for row in places.indices where wanted.contains(places[row]) {
+                rows.append(UInt16(truncatingIfNeeded: row))
+            }
+        }
+        return rows
     }
 
     /// The test of a row for its place: its number and its moment.

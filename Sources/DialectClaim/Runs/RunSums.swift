@@ -19,7 +19,7 @@ struct RunSums<Finding: RowFinding>: Sendable {
     init?(
         _ conditions: RunConditions, _ range: RowsByTime, _ reading: inout RunReading, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        guard let values = snapshot.derived, range.after == nil else { return nil }
+        guard let values = snapshot.derived?.sums, range.after == nil else { return nil }
         (self.values, hash) = (values, snapshot.hash)
         owner = RunList.key(of: reading.kind, in: reading.project)
         var packer = Packer()
