@@ -115,5 +115,6 @@ for round in 1...3 {
     try await draining.flush()
     draining.close()
     times.sort()
+    // A machine that is busy adds its own waits of milliseconds: `chrt -r 20 bench-sdk` runs ahead of them.
     print("log while draining, round \(round): p99.9 \(times[times.count * 999 / 1000]) (wanted 1 ms, before 0.8 ms)")
 }

@@ -65,13 +65,27 @@ package class DialectClient: @unchecked Sendable {
             runtime.files.unlock(name)
             throw error
         }
+        mailbox.clean = { [unowned self] in clean($0) }
+    }
+
+    /// Removes files that no letter needs. Whoever logs does not wait for the sync before it.
+    private func clean(_ garbage: Journal.Garbage) {
+        outside { [weak self] in
+            guard let self else { return }
+            do throws(FileFault) {
+                try runtime.files.sync(garbage.state)
+                try enter { () throws(FileFault) in if !self.isShutDown { try self.mailbox.remove(garbage) } }
+            } catch {
+                runtime.announce(.storageFailed(error.reason))
+            }
+        }
     }
 
     /// The name becomes free also if the initializer failed halfway, so that another client can open.
     deinit { if !isShutDown { runtime.files.unlock(name) } }
 
     /// Runs a body under the lock, and then the work that has to run outside the lock.
-    package final func enter<Value>(_ body: () throws -> Value) rethrows -> Value {
+    package final func enter<Value, Fault>(_ body: () throws(Fault) -> Value) throws(Fault) -> Value {
         lock.lock()
         defer {
             let due = afterwards
@@ -144,6 +158,7 @@ package class DialectClient: @unchecked Sendable {
             guard let request = change.map({ $0() }) ?? request else {
                 return enter { self.finish(number, .failure(.dropped(1, .discarded))) }
             }
+            if change != nil, !enter({ self.calls[number] != nil }) { return }
             var sent = runtime.configuration.compressesBodies ? request.compressed : request
             if let tokens = tokens?(), !tokens.isEmpty {
                 sent.fields["Onym-Identity-Token"] = tokens.joined(separator: ", ")
@@ -447,7 +462,8 @@ package class DialectClient: @unchecked Sendable {
         /// The number of letters that the request carries, from the first letter on.
         package var count: Int
         package var request: HTTPRequest
-        /// Makes the request outside the lock, for requests that a function of the app changes; nil discards the letters.
+        /// Makes the request outside the lock, for long requests and those that a function of the app changes; nil discards the
+        /// letters.
         package var change: (@Sendable () -> HTTPRequest?)?
         /// Reads a success; answers the letters that the server did not accept.
         package var accept: (HTTPAnswer) -> Result<Rejected, OnymError>
@@ -463,8 +479,21 @@ package class DialectClient: @unchecked Sendable {
         package var refused: (HTTPFailure) -> Void = { _ in }
         /// Reacts to each failure, also if the client sends the letters again.
         package var failed: (OnymError) -> Void = { _ in }
-        /// The number of letters that the disk has lost.
-        package var lost = 0
+        /// The letters that the disk has lost.
+        package var lost = LostLetters()
+    }
+
+    /// The number of letters that the disk has lost, known when the request is made.
+    package final class LostLetters: @unchecked Sendable {
+        private let lock = NSLock()
+        private var number: Int
+
+        package init(_ count: Int = 0) { number = count }
+
+        package var count: Int {
+            get { lock.withLock { number } }
+            set { lock.withLock { number = newValue } }
+        }
     }
 
     /// The letters that a success did not accept.
@@ -562,7 +591,8 @@ package class DialectClient: @unchecked Sendable {
                 lose(
                     rejected.count, .refused(.http(HTTPFailure(status: status, message: rejected.message))), letters)
             }
-            if delivery.lost > 0 { lose(delivery.lost, .storage, letters) }
+            let lost = delivery.lost.count
+            if lost > 0 { lose(lost, .storage, letters) }
             settle(delivery.count)
             pump()
         case .failure(.http(let failure)) where judge(delivery, failure): pump()

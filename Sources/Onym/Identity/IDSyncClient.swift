@@ -879,52 +879,57 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
         if first.kind == IDSyncClient.alias { return aliasDelivery(first, key) }
         guard let owner = user(ofOwner: first.owner) else { return nil }
+        // A held slice would make the next letter copy all that wait.
+        let run = Array(letters.prefix { $0.kind != IDSyncClient.alias && user(ofOwner: $0.owner) == owner })
+        guard let last = run.last else { return nil }
+        let (from, to) = (UInt64(bitPattern: first.number), UInt64(bitPattern: last.number))
+        let consent = users[Int64(owner) ?? 0]?.notes[IDSyncClient.consentNote] ?? configuration.deviceConsent
+        let plain: [String: JSON] = [
+            "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
+            "consent_state": consent ?? .null, "device_info": trackingInfo,
+            "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
+            "device_application_stamp": .string(stamp),
+            "application_info": .sparse([
+                "application_version": .optional(configuration.device.appVersion),
+                "application_build_number": .optional(configuration.device.build),
+            ]),
+        ]
+        let (path, lost) = ("/v2/\(key.escaped)/events", LostLetters())
+        let request = request(path, .null, to: .events)
+        var delivery = Delivery(count: run.count, request: request, accept: { $0.taken }, lost: lost)
+        // A hundred events take milliseconds: whoever logs meanwhile must not wait for the lock.
+        delivery.change = { [unowned self] in
+            let body: JSON = .sparse(plain.merging(contents(of: run, lost)) { $1 })
+            guard let changed = configuration.changeUpload.map({ $0(body) }) ?? body else { return nil }
+            var sent = request
+            sent.body = changed.bytes
+            return IDSyncClient.sign(sent, path, secret, at: runtime.serverNow)
+        }
+        return delivery
+    }
+
+    /// The events and changes of attributes of an upload. Any thread may call this.
+    private func contents(of run: [Mailbox.Letter], _ lost: LostLetters) -> [String: JSON] {
         var events: [JSON] = []
         // The last change of each name; nil removes the name.
         var attributes: [String: JSON?] = [:]
-        var count = 0
-        var last = first
-        var lost = 0
-        for (letter, content) in zip(letters, mailbox.contents(of: letters)) {
-            guard letter.kind != IDSyncClient.alias, user(ofOwner: letter.owner) == owner else { break }
-            if content == nil { lost += 1 }
+        let contents = mailbox.contents(of: run[...])
+        lost.count = contents.count { $0 == nil }
+        for (letter, content) in zip(run, contents) {
             if letter.kind == IDSyncClient.attribute {
                 if let name = content?["k"]?.text { attributes.updateValue(User.value(of: content), forKey: name) }
             } else if let event = Event(kept: content) {
                 events.append(wire(event, letter))
             }
-            count += 1
-            last = letter
         }
         let set = attributes.compactMapValues { $0 }
         let removed = attributes.filter { $0.value == nil }.keys.sorted()
-        let (from, to) = (UInt64(bitPattern: first.number), UInt64(bitPattern: last.number))
-        let consent = users[Int64(owner) ?? 0]?.notes[IDSyncClient.consentNote] ?? configuration.deviceConsent
-        let body: JSON = .sparse([
-            "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
-            "consent_state": consent ?? .null, "device_info": trackingInfo,
-            "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
-            "timestamp_unixtime_ms": .integer(runtime.onServer(last.time)),
+        return [
+            "timestamp_unixtime_ms": .integer(runtime.onServer(run.last?.time ?? 0)),
             "user_attributes": set.isEmpty ? .null : .object(set),
             "deleted_user_attributes": removed.isEmpty ? .null : .array(removed.map { .string($0) }),
-            "device_application_stamp": .string(stamp),
-            "application_info": .sparse([
-                "application_version": .optional(configuration.device.appVersion),
-                "application_build_number": .optional(configuration.device.build),
-            ]), "events": .array(events),
-        ])
-        let request = request("/v2/\(key.escaped)/events", body, to: .events)
-        var delivery = Delivery(count: count, request: request, accept: { $0.taken }, lost: lost)
-        if let change = configuration.changeUpload {
-            let (path, now) = ("/v2/\(key.escaped)/events", runtime.serverNow)
-            delivery.change = {
-                guard let body = change(body) else { return nil }
-                var changed = request
-                changed.body = body.bytes
-                return IDSyncClient.sign(changed, path, secret, at: now)
-            }
-        }
-        return delivery
+            "events": .array(events),
+        ]
     }
 
     /// The name of a user's note with the user's consent, in the form of the wire.
@@ -971,7 +976,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let body: JSON = ["ids": names, "previous": .string(owner), "traits": .object(traits)]
         return Delivery(
             count: run.count, request: ownRequest(key, body, id: mailbox.uuid(of: first)),
-            accept: { answer in answer.object.map { _ in .nothing } }, lost: contents.count { $0 == nil })
+            accept: { answer in answer.object.map { _ in .nothing } }, lost: LostLetters(contents.count { $0 == nil }))
     }
 
     private func aliasDelivery(_ letter: Mailbox.Letter, _ key: String) -> Delivery {

@@ -197,13 +197,30 @@ package final class Journal {
         }
     }
 
-    /// Removes the files before a number, when no letter needs them. The first line of the next file must be synced earlier.
-    package func forget(before needed: Int) throws(FileFault) {
+    /// Files that no letter needs.
+    package struct Garbage: Sendable {
+        /// The file that has to be synced before the others are removed: it has the state.
+        package let state: String
+        package let names: [String]
+    }
+
+    /// Answers the files before a number, when no letter needs them. The log knows them no longer: if they are not removed, the next
+    /// start finds them again.
+    package func garbage(before needed: Int) -> Garbage? {
         let old = segments.filter { $0 < min(needed, segment) }
-        if old.isEmpty { return }
-        try files.sync(currentFile)
-        for number in old { try files.remove(fileName(number)) }
         segments.removeAll { $0 < min(needed, segment) }
+        return old.isEmpty ? nil : Garbage(state: currentFile, names: old.map(fileName))
+    }
+
+    /// Removes the files before a number, when no letter needs them.
+    package func forget(before needed: Int) throws(FileFault) {
+        guard let garbage = garbage(before: needed) else { return }
+        try files.sync(garbage.state)
+        try remove(garbage)
+    }
+
+    package func remove(_ garbage: Garbage) throws(FileFault) {
+        for name in garbage.names { try files.remove(name) }
     }
 
     package func sync() throws(FileFault) { try files.sync(currentFile) }

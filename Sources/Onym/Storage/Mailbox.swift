@@ -27,6 +27,8 @@ package final class Mailbox {
     /// A number that makes the ids of letters differ from the ids of other devices' letters.
     private(set) package var id: Int64
     private var state: JSON = .null
+    /// Syncs the state, and then calls ``remove(_:)``, at a time when nobody waits for the disk; nil to do so at once.
+    package var clean: ((Journal.Garbage) -> Void)?
     /// Whether the state could not be written: the mailbox must write the state before the next letter.
     private var isStateDue = false
 
@@ -146,8 +148,18 @@ package final class Mailbox {
 
     private func turn() throws(FileFault) {
         try journal.begin(stateLine)
-        try journal.forget(before: letters.first?.place.segment ?? journal.segment)
+        try forget()
     }
+
+    /// Removes the files that no letter needs.
+    private func forget() throws(FileFault) {
+        let needed = letters.first?.place.segment ?? journal.segment
+        guard let clean else { return try journal.forget(before: needed) }
+        if let garbage = journal.garbage(before: needed) { clean(garbage) }
+    }
+
+    /// Removes files that no letter needs, after the sync of the state.
+    package func remove(_ garbage: Journal.Garbage) throws(FileFault) { try journal.remove(garbage) }
 
     /// Writes a letter. When this returns, the letter survives the process.
     /// - Parameter body: JSON.
@@ -182,7 +194,7 @@ package final class Mailbox {
     /// The content of a letter; nil if the disk has lost the content.
     package func content(of letter: Letter) -> JSON? { contents(of: [letter])[0] }
 
-    /// The contents of letters, in order; nil for content that the disk has lost.
+    /// The contents of letters, in order; nil for content that the disk has lost. Any thread may call this.
     package func contents(of letters: ArraySlice<Letter>) -> [JSON?] {
         journal.read(letters.map(\.place)).map { line in
             guard let fields = line?.elements, fields.count == 6 else { return nil }
@@ -198,7 +210,7 @@ package final class Mailbox {
         _ = try journal.append(JSON.array([.string("a"), .integer(settled)]).bytes)
         // A large file that contains only settled letters is replaced by a small file.
         if self.count == 0, journal.isFull { try turn() }
-        try journal.forget(before: letters.first?.place.segment ?? journal.segment)
+        try forget()
     }
 
     private func moveHead(by count: Int) {
@@ -222,7 +234,7 @@ package final class Mailbox {
         for place in stride(from: index, to: head, by: -1) { storage.swapAt(place, place - 1) }
         moveHead(by: 1)
         _ = try journal.append(JSON.array([.string("d"), .integer(letter.number)]).bytes)
-        try journal.forget(before: letters.first?.place.segment ?? journal.segment)
+        try forget()
     }
 
     /// Removes one waiting letter.
