@@ -139,6 +139,40 @@ struct OneLoginTests {
         #expect(bench.onym.access.user?.id == device && bench.onym.access.user?.identityID == nil)
     }
 
+    @Test("a login by a code is tried again after each failure, over launches too, until the logout")
+    func code() {
+        let bench = Bench(.linking(appID: nil, secret: nil))
+        let devices = FakeDeviceServer { [time = bench.time] in time.now }
+        bench.onym.login("ada", code: devices.code(for: "linked-ada"), callback: { _ in })
+        /// Lets time go on until a request is open.
+        func wait() {
+            for _ in 0..<100 where bench.transport.open.isEmpty { bench.advance(bench.time.nextDelay ?? 1) }
+        }
+        bench.answer(.fault(.offline))
+        for answer in [.fault(.offline), .bytes(403, "<html>"), .fault(.timeout)] as [ScriptedTransport.Answer] {
+            bench.relaunch()
+            // The first try after a launch fails, and so does the second one.
+            for _ in 0..<2 {
+                wait()
+                #expect(bench.answer(answer)?.path == "/sdk/users")
+            }
+        }
+        wait()
+        if let (request, completion) = bench.transport.take() {
+            ScriptedTransport.complete(completion, devices.answer(request))
+        }
+        bench.settle()
+        #expect(bench.onym.device.state?.userID == "linked-ada")
+        bench.onym.logout()
+        bench.onym.login("bob", code: devices.code(for: "linked-bob"), callback: { _ in })
+        bench.onym.logout()
+        bench.relaunch()
+        while bench.transport.take() != nil {}
+        bench.advance(3700)
+        #expect(bench.onym.device.state?.userID == nil)
+        #expect(!bench.transport.open.contains { $0.path == "/sdk/users" })
+    }
+
     @Test("an id that a dialect would refuse is refused at once", arguments: ["", "owl_anon_x", "a\u{0}b"])
     func invalid(id: String) {
         let ends = Collector<OnymError?>()
@@ -291,10 +325,43 @@ struct OneLoginTests {
     }
 }
 
+/// A kind of network, which does its worst to half of the requests.
+enum StormyNetwork: String, CaseIterable {
+    case offline, losesAnswers, cutsHeads, timesOut, fails, limits, firewall, login, captivePortal, emptyProxy, garbles
+    case distrusted
+
+    enum Fate {
+        /// The server has the request, and nobody hears of the answer.
+        case lost(ScriptedTransport.Answer)
+        /// The server does not hear of the request.
+        case unheard(ScriptedTransport.Answer)
+    }
+
+    func fate(_ roll: Int) -> Fate {
+        switch self {
+        case .offline: .unheard(.fault(.offline))
+        case .losesAnswers: .lost(.fault(.timeout))
+        case .cutsHeads:
+            roll % 2 == 0
+                ? .lost(.fault(.connection("the answer ends within its head")))
+                : .unheard(.fault(.connection("the answer ends within its head")))
+        case .timesOut: .unheard(.fault(.timeout))
+        case .fails: .unheard(.bytes([500, 502, 503][roll % 3], ""))
+        case .limits: .unheard(.bytes(429, "", ["Retry-After": "3"]))
+        case .firewall: .unheard(.bytes(403, "<html>"))
+        case .login: .unheard(.bytes(401, "<html>"))
+        case .captivePortal: .unheard(.bytes(200, "<html>"))
+        case .emptyProxy: .unheard(.bytes(404, #"{"message":"no"}"#))
+        case .garbles: .lost(.bytes(200, #"{"mp"#))
+        case .distrusted: .unheard(.fault(.tls("the certificate is another")))
+        }
+    }
+}
+
 /// Random programs of an app with one login: the network is away, loses answers, and fails; the process is killed.
 ///
 /// What is logged after a login goes to the customer who logged in, what is logged after a logout to a user of that logout
-/// alone, and all of it once.
+/// alone, and all of it once. The device has the user of the last code, and after a logout none.
 final class OneLoginProgram {
     private enum Whose: Hashable {
         case first
@@ -319,17 +386,25 @@ final class OneLoginProgram {
     private var paid: [String: Set<String>] = [:]
     private(set) var faults: [String] = []
     private var trace: [String] = []
+    private let devices: FakeDeviceServer
+    /// The user of the code of this login; nil without a code since the last logout.
+    private var linked: String?
+    private let network: StormyNetwork?
+    private(set) var kills = 0
 
-    init(seed: UInt64) {
+    /// - Parameter network: the kind of network; nil for a mixture, in which the process is killed less often.
+    init(seed: UInt64, network: StormyNetwork? = nil) {
         dice = SeededGenerator(seed: seed)
+        self.network = network
         bench = Bench(
             .idSync(key: "k", secret: nil), .claim(key: "owl_client_k", bundleID: "b"), .entitlements(key: "e"),
-            seed: seed
+            .linking(appID: nil, secret: nil), seed: seed
         ) {
             $0.flushInterval = 2
             $0.batchSize = 5
             $0.safety = .whenever
         }
+        devices = FakeDeviceServer { [time = bench.time] in time.now }
     }
 
     var story: String { trace.joined(separator: "\n") }
@@ -337,14 +412,14 @@ final class OneLoginProgram {
     private func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &dice) }
 
     func run() -> [String] {
-        for _ in 0..<10 + roll(40) { step() }
+        for _ in 0..<(network == nil ? 10 + roll(40) : 60) { step() }
         drain()
         check()
         return faults
     }
 
     private func step() {
-        switch roll(16) {
+        switch roll(network == nil ? 16 : 18) {
         case 0..<4:
             next += 1
             let name = "event-\(next)"
@@ -352,13 +427,17 @@ final class OneLoginProgram {
             trace.append("log \(name) for \(now)")
             bench.onym.log(name)
         case 4, 5:
-            let user = "u\(roll(3))"
-            trace.append("login \(user)")
+            let user = "u\(roll(network == nil ? 3 : 2))"
+            // A device has one user of a code until the logout.
+            let code = linked == nil && roll(2) == 0 ? devices.code(for: "linked-\(user)") : nil
+            if code != nil { linked = "linked-\(user)" }
+            trace.append("login \(user), \(code ?? "no code")")
             now = .customer(user)
-            bench.onym.login(user, callback: { _ in })
+            bench.onym.login(user, code: code, callback: { _ in })
         case 6:
             trace.append("logout")
             logouts += 1
+            linked = nil
             now = .logout(logouts)
             bench.onym.logout()
         case 7:
@@ -369,8 +448,9 @@ final class OneLoginProgram {
             let purchase = Purchase(
                 price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r")
             bench.onym.access.purchase(purchase, callback: { _ in })
-        case 8:
+        case 8, 16, 17:
             trace.append("kill")
+            kills += 1
             bench.relaunch()
         case 9: bench.advance([0.5, 3, 40][roll(3)])
         case 10: bench.settle()
@@ -381,6 +461,17 @@ final class OneLoginProgram {
     private func answer() {
         let count = bench.transport.open.count
         guard count > 0, let (request, completion) = bench.transport.take(roll(count)) else { return }
+        if let network, roll(2) == 0 {
+            trace.append("\(network): \(request.path)")
+            switch network.fate(roll(6)) {
+            case .lost(let answer):
+                _ = serve(request)
+                ScriptedTransport.complete(completion, answer)
+            case .unheard(let answer): ScriptedTransport.complete(completion, answer)
+            }
+            if roll(3) > 0 { bench.settle() }
+            return
+        }
         switch roll(6) {
         case 0:
             trace.append("offline: \(request.path)")
@@ -401,6 +492,7 @@ final class OneLoginProgram {
 
     private func serve(_ request: HTTPRequest) -> ScriptedTransport.Answer {
         let (path, json) = (request.path, request.json)
+        if path.hasPrefix("/sdk/") { return devices.answer(request) }
         if path.hasSuffix("/events") {
             let user = json["mpid"]?.integer ?? 0
             for event in json["events"]?.elements ?? [] {
@@ -441,7 +533,9 @@ final class OneLoginProgram {
                 bench.settle()
             }
             let onym = bench.onym
-            if onym.idsync?.mailbox.count == 0, onym.claim?.mailbox.count == 0, onym.entitlements?.mailbox.count == 0 {
+            if onym.idsync?.mailbox.count == 0, onym.claim?.mailbox.count == 0, onym.entitlements?.mailbox.count == 0,
+                onym.linking?.mailbox.count == 0, onym.device.state?.userID == linked
+            {
                 return
             }
             bench.advance(bench.time.nextDelay ?? 1)
@@ -472,6 +566,9 @@ final class OneLoginProgram {
                 faults.append("\(whose) and \(other) share \(ids)")
             }
         }
+        if bench.onym.device.state?.userID != linked {
+            faults.append("the device has \(bench.onym.device.state?.userID ?? "nobody"), not \(linked ?? "nobody")")
+        }
         let device = bench.onym.access.user?.deviceID ?? ""
         for (price, identity) in bought {
             let user = identity.isEmpty ? device : "QON_\(identity)"
@@ -493,5 +590,26 @@ struct OneLoginProgramTests {
             }
         }
         Soak.report("\(seeds.count) random programs with one login")
+    }
+
+    @Test(
+        "storms of two users over twelve networks: no event is lost, doubled in the count, or another's, through 1,500 kills"
+    )
+    func storms() {
+        let seeds = Soak.seeds(24)
+        var (kills, programs) = (0, 0)
+        for network in StormyNetwork.allCases {
+            for seed in seeds {
+                let program = OneLoginProgram(seed: seed, network: network)
+                if !program.run().isEmpty {
+                    Issue.record(
+                        "\(network), seed \(seed): \(program.faults.joined(separator: "; "))\n\(program.story)")
+                    return
+                }
+                (kills, programs) = (kills + program.kills, programs + 1)
+            }
+        }
+        #expect(kills >= 1500 || seeds.count < 24, "there were \(kills) kills")
+        Soak.report("\(programs) storms over \(StormyNetwork.allCases.count) networks, \(kills) kills")
     }
 }

@@ -44,6 +44,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         let key: String
         /// Whether the app has got the failure. Then only the app tries again.
         var isTold: Bool
+        /// Whether the client itself tries again, because the code is one of a login.
+        var isLogin: Bool
     }
 
     /// The tokens of an install.
@@ -69,7 +71,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         session = state["session"].flatMap(Session.init(kept:))
         unlinked = state["unlinked"].flatMap(Session.init(kept:))
         if let kept = state["redemption"], let code = kept["code"]?.text, let key = kept["key"]?.text {
-            redemption = Redemption(code: code, key: key, isTold: kept["told"]?.bool ?? false)
+            let isLogin = kept["login"]?.bool ?? false
+            redemption = Redemption(code: code, key: key, isTold: kept["told"]?.bool ?? false, isLogin: isLogin)
         }
         deactivation = state["deactivation"].map { Deactivation(kept: $0) }
         isOptedOut = state["out"]?.bool ?? false
@@ -80,7 +83,10 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         if mailbox.count > 0 { deliverSoon() }
         // The process ended between the redemption and its answer: the client redeems the code again.
         if let redemption, session == nil, !redemption.isTold, !isOptedOut {
-            creation = Creation(completions: [], code: redemption.code, isResumed: true)
+            // A login is tried again after further failures too.
+            if redemption.isLogin { loginCode = redemption.code }
+            let ends = redemption.isLogin ? [endOfLogin(redemption.code) { _ in }] : []
+            creation = Creation(completions: ends, code: redemption.code, isResumed: true)
             later(0) { client in (client as? LinkingClient)?.redeem() }
         }
     }
@@ -89,7 +95,10 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         .sparse([
             "session": session?.kept ?? .null, "unlinked": unlinked?.kept ?? .null,
             "redemption": redemption.map {
-                ["code": .string($0.code), "key": .string($0.key), "told": .bool($0.isTold)]
+                [
+                    "code": .string($0.code), "key": .string($0.key), "told": .bool($0.isTold),
+                    "login": .bool($0.isLogin),
+                ]
             } ?? .null,
             "deactivation": deactivation?.kept ?? .null, "out": .bool(isOptedOut), "detections": keptDetections,
         ])
@@ -148,10 +157,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     }
 
     private func attemptLogin(_ code: String, _ completion: @escaping Completion) {
-        let end: Completion = { [weak self] result in
-            completion(result)
-            self?.enter { self?.loginEnded(code, result) }
-        }
+        let end = endOfLogin(code, completion)
         guard let session, !session.isLinked else {
             if creation?.isResumed == true, creation?.code != code, refusal == nil {
                 creation?.waiting.append((code, end))
@@ -160,6 +166,13 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             return begin(code, end)
         }
         link(code, end)
+    }
+
+    private func endOfLogin(_ code: String, _ completion: @escaping Completion) -> Completion {
+        { [weak self] result in
+            completion(result)
+            self?.enter { self?.loginEnded(code, result) }
+        }
     }
 
     private func loginEnded(_ code: String, _ result: Result<DeviceState, OnymError>) {
@@ -212,7 +225,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         if let refusal = creationRefusal { return call { completion(.failure(.refused(refusal))) } }
         // A repeated code goes out with the same key: the server then sees the same redemption.
         let key = redemption?.code == code ? redemption?.key : nil
-        redemption = Redemption(code: code, key: key ?? runtime.uuid(), isTold: false)
+        redemption = Redemption(code: code, key: key ?? runtime.uuid(), isTold: false, isLogin: loginCode == code)
         creation = Creation(completions: [completion], code: code)
         save()
         redeem()
