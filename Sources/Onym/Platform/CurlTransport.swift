@@ -43,6 +43,7 @@ enum PlatformTransport {
         private let curl: Curl
         private let timeout: TimeInterval
         private let pins: String?
+        private let authorities: String?
         private let queue = OperationQueue()
         private let idle = IdleHandles()
 
@@ -50,9 +51,13 @@ enum PlatformTransport {
         private static let lanes = 8
 
         /// Makes a transport; nil where libcurl is not installed.
-        package init?(timeout: TimeInterval = 30, pins: [Pin] = []) {
+        /// - Parameters:
+        ///   - timeout: the seconds for which a request may stall.
+        ///   - pins: the keys that a server may show; empty for every key.
+        ///   - authorities: a file with the certificates of the authorities to trust; nil for those of the system.
+        package init?(timeout: TimeInterval = 30, pins: [Pin] = [], authorities: String? = nil) {
             guard let curl = Curl.library else { return nil }
-            (self.curl, self.timeout) = (curl, timeout)
+            (self.curl, self.timeout, self.authorities) = (curl, timeout, authorities)
             let keys = pins.compactMap { pin in if case .spki(let digest) = pin { digest } else { nil } }
             self.pins =
                 keys.isEmpty
@@ -90,6 +95,7 @@ enum PlatformTransport {
             exchange.begin(stallAfter: TimeInterval(seconds))
             curl.set(handle, .acceptEncoding, text: "")
             if let pins { curl.set(handle, .pinnedPublicKey, text: pins) }
+            if let authorities { curl.set(handle, .authorities, text: authorities) }
             var lines = curl.list(of: ["Expect:"])
             for (name, value) in request.fields {
                 // A line break would begin another field.
@@ -219,6 +225,7 @@ enum PlatformTransport {
             case protocols = 181
             case url = 10002
             case postFields = 10015
+            case authorities = 10065
             case httpHeader = 10023
             case customRequest = 10036
             case acceptEncoding = 10102
