@@ -193,7 +193,7 @@ let package = Package(
         ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
-        ring("StoreSQLite", ["Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
+        ring("StoreSQLite", ["Crypto", "Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // The SDK, and its facades for apps that already speak to one of four vendors.
         client("Onym"),
@@ -351,7 +351,7 @@ let package = Package(
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "SQLite", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
-        tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
+        tests("StoreSQLite", ["Crypto", "Domain", "SQLite", "TestKit"]),
         tests(
             "StorePostgres", ["Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
             files: ["Version1.sql"]),

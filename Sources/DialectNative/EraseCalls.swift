@@ -7,7 +7,12 @@ import JSON
 
 /// The call that erases a person's group (spec/native.md, People).
 enum EraseCalls {
-    static let routes = [
+    static func routes(_ sources: Native.Sources) -> [Endpoint] {
+        let signer = JournalSigner(sources.masterKeys)
+        return [erasure(signer), release]
+    }
+
+    private static func erasure(_ signer: JournalSigner) -> Endpoint {
         Endpoint(
             .delete, "/onym/v1/people/:id", scope: .admin,
             operation: Operation(
@@ -18,7 +23,7 @@ enum EraseCalls {
                     and a compaction follows by itself and removes the bytes from all files. The server drops rows \
                     that were captured before the erasure and arrive later, and counts them at the tombstone of \
                     their identity. An identity that another person also holds stays with that person, and the \
-                    answer names it.
+                    answer names it. proof shows that the erasure is in the journal: the members of journal_receipt.
                     """,
                 query: [DryRun.parameter],
                 responses: [.init(.ok, "The receipt.", schema: receipt)]
@@ -38,10 +43,13 @@ enum EraseCalls {
                                 return .answer(Native.problem(.refused(.noSuchPerson), id))
                             }
                             if isDry { return .answer(preview(profile, snapshot, project)) }
-                            return try erase(person, profile.members.map(\.id), in: project, id, snapshot)
+                            return try erase(person, profile.members.map(\.id), in: project, id, snapshot, signer)
                         }
                     }
-                })),
+                }))
+    }
+
+    private static var release: Endpoint {
         Endpoint(
             .delete, "/onym/v1/tombstones/:id", scope: .admin,
             operation: Operation(
@@ -65,21 +73,43 @@ enum EraseCalls {
                         json.key("released")
                         json.string(Hexadecimal.encode(release.hash.bytes))
                     }
-                })),
-    ]
+                }))
+    }
 
     /// Erases a group, after its rows and those of others are settled (``SettleRows``).
     private static func erase(
-        _ person: PersonID, _ members: [PersonID], in project: ProjectID, _ id: RequestID, _ snapshot: any Snapshot
+        _ person: PersonID, _ members: [PersonID], in project: ProjectID, _ id: RequestID, _ snapshot: any Snapshot,
+        _ signer: JournalSigner
     ) throws(StoreFault) -> Step {
-        let erasure = Step.call(
-            PreparedCall(ErasePerson(person)) { erased, _ in
-                Native.json(.ok) { write(erased, isDry: false, &$0) }
-            })
+        let erasure = Step.deciding(ErasePerson(person)) { result, _ in
+            switch result {
+            case .failure(let refusal): .answer(Native.problem(.refused(refusal), id))
+            case .success(let erased):
+                .read { snapshot throws(StoreFault) in
+                    .answer(try receipt(erased, of: person, in: project, snapshot, signer))
+                }
+            }
+        }
         return try .settling(members, in: project, snapshot) { refusal in
             .answer(Native.problem(.refused(refusal), id))
         } then: {
             erasure
+        }
+    }
+
+    /// The receipt of an erasure, with the proof that it is in the journal.
+    private static func receipt(
+        _ erased: Erased, of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot, _ signer: JournalSigner
+    ) throws(StoreFault) -> Response {
+        let calls = try snapshot.calls(of: person, before: nil, limit: 1)
+        let proof = try calls.first.flatMap { (call) throws(StoreFault) -> JournalReceipt? in
+            call.kind == .erase ? try snapshot.journalReceipt(of: call.sequence) : nil
+        }
+        return Native.json(.ok) { json in
+            write(erased, isDry: false, &json)
+            guard let proof else { return }
+            json.key("proof")
+            json.object { json in signer.write(proof, of: project, to: &json) }
         }
     }
 
@@ -145,6 +175,7 @@ enum EraseCalls {
                     .init("type", .string(), required: true), .init("held_by", .array(.string()), required: true),
                 ])), required: true),
         .init("identities", .integer("The number of identities; only for a dry run.")),
+        .init("proof", JournalProofCalls.receiptSchema),
     ])
 }
 

@@ -103,7 +103,7 @@ package enum Native {
                 + BucketCalls.routes
                 + CompactCalls.routes(sources)
                 + BackupCalls.routes(sources.backups, at: door) + MasterKeyCalls.routes(sources, at: door)
-                + EraseCalls.routes
+                + EraseCalls.routes(sources) + JournalProofCalls.routes(sources)
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
                 + SearchCalls.routes(sources) + ScanCalls.routes + HeldCalls.routes + MergeReads.routes

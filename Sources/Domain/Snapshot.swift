@@ -127,6 +127,16 @@ package protocol Snapshot: RowFacts {
     /// The number of the last row that an earlier call than the given call added.
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber
 
+    /// The head of the tree over the journal; nil for a store that keeps no tree.
+    func journalHead() throws(StoreFault) -> JournalHead?
+
+    /// The proof that a call is in the journal; nil for a store that keeps no tree, and for a call that has no leaf.
+    func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt?
+
+    /// The proof that the journal up to a call is its beginning; nil for a store that keeps no tree, and for a call that has no
+    /// leaf.
+    func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension?
+
     var hash: KeyedHash { get }
 
     /// The values that reads of this store have derived; nil for facts of the past, which have no such values.
@@ -135,6 +145,11 @@ package protocol Snapshot: RowFacts {
 
 extension Snapshot {
     package var derived: DerivedValues? { nil }
+
+    // Only the embedded store keeps a tree (docs/decisions/0064).
+    package func journalHead() throws(StoreFault) -> JournalHead? { nil }
+    package func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? { nil }
+    package func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? { nil }
 }
 
 /// A version of a document.

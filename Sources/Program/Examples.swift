@@ -34,6 +34,12 @@ package struct Example: Sendable {
         Example(
             "requests", "--route /readyz --limit 1",
             "requests\n  request_id …  at …  route GET /readyz  status 200  …\n…"),
+        Example("journal head", "", "{\"store\":\"…}"),
+        Example("journal receipt", "3 > receipt.json", "…"),
+        Example("journal proof", "--from 3", "{\"from\":3,\"leaves\":4,…}"),
+        Example(
+            "journal verify", "--receipt receipt.json",
+            "Call 3 is in the journal, and the journal was not changed before it."),
         Example("audit", "--limit 1", "calls\n  seq 1  at …  kind set_up  …\n…"),
         Example("settings", "--mode development", "…\nmode                          development  (flag)\n…"),
         Example("console", "--role support", "http://127.0.0.1:8080/console#code=oc_1_…"),

@@ -12,7 +12,9 @@ package enum Program {
             "server",
             [
                 InitCommand.self, ServeCommand.self, DemoCommand.self, ConsoleCommand.self, StatusCommand.self,
-                RequestsCommand.self, AuditCommand.self,
+                RequestsCommand.self,
+                AuditCommand.self, JournalHeadCommand.self, JournalReceiptCommand.self, JournalProofCommand.self,
+                JournalVerifyCommand.self,
                 HealthCommand.self,
                 StatsCommand.self, SettingsCommand.self,
                 DoctorCommand.self, CompactCommand.self, BackupCommand.self, RestoreCommand.self, MigrateCommand.self,

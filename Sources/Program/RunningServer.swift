@@ -283,7 +283,10 @@ package final class RunningServer: Sendable {
                 Linking.Tools(
                     tokens: LinkingTokens(secrets.keys, rotationDays: configuration.signingKeyDays),
                     proofs: ProofChecker(now: configuration.clock()),
-                    moreKeys: { signer.writeKeys($0, at: $1, to: &$2) })),
+                    moreKeys: { [journal = JournalSigner(secrets.keys)] in
+                        signer.writeKeys($0, at: $1, to: &$2)
+                        journal.writeKeys(to: &$2)
+                    })),
         ]
     }
 

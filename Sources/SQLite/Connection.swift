@@ -64,6 +64,13 @@ package final class Connection {
     }
 
     /// Sets how long a statement waits for another process's lock.
+    /// Runs a body that reads the facts of one moment.
+    package func reading<Result>(_ body: () throws(SQLiteFault) -> Result) throws(SQLiteFault) -> Result {
+        try execute("BEGIN")
+        defer { try? execute("COMMIT") }
+        return try body()
+    }
+
     package func setBusyTimeout(milliseconds: Int32) {
         unsafe sqlite3_busy_timeout(handle, milliseconds)
     }
@@ -236,6 +243,11 @@ package final class Statement {
         if let blob { bind(index, blob: blob) } else { bindNull(index) }
     }
 
+    /// Binds a blob without bytes, which is not NULL.
+    package func bindEmptyBlob(_ index: Int32) {
+        bound(unsafe sqlite3_bind_zeroblob(handle, index, 0))
+    }
+
     package func bindNull(_ index: Int32) {
         bound(unsafe sqlite3_bind_null(handle, index))
     }
@@ -273,6 +285,20 @@ package final class Statement {
     // MARK: - Columns
 
     package func integer(_ column: Int32) -> Int64 { unsafe sqlite3_column_int64(handle, column) }
+
+    /// The kind of a value in a column.
+    package enum ValueKind: Sendable { case integer, text, blob, null }
+
+    /// The kind of the value in a column; nil for a number with a fraction.
+    package func kind(of column: Int32) -> ValueKind? {
+        switch unsafe sqlite3_column_type(handle, column) {
+        case SQLITE_INTEGER: .integer
+        case SQLITE_TEXT: .text
+        case SQLITE_BLOB: .blob
+        case SQLITE_NULL: .null
+        default: nil
+        }
+    }
 
     package func isNull(_ column: Int32) -> Bool { unsafe sqlite3_column_type(handle, column) == SQLITE_NULL }
 

@@ -50,6 +50,7 @@ package final class Doctor {
             try examineRowHeads()
             try examineDocuments()
             try examineOrigins()
+            try examineTree()
         } catch {
             throw StoreFault(error, path: file.path)
         }
@@ -194,6 +195,8 @@ package final class Doctor {
 
     var lastSequence: Int64 = 0
     var index = PeopleIndex()
+    /// The facts that differ from the tree over the journal.
+    var differences: [Difference] = []
     /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 

@@ -1,3 +1,4 @@
+import Crypto
 import Domain
 import SQLite
 
@@ -62,6 +63,8 @@ final class RowWriter {
     private let rowsFolded: Statement
     private let erase: Statement
     private let journal: RowInserter
+    private let leaves: RowInserter
+    private let treeRoots: RowInserter
     private let callPeople: RowInserter
     private let callGroups: RowInserter
     private let callActs: RowInserter
@@ -120,6 +123,8 @@ final class RowWriter {
                 "sequence", "at", "project", "key", "kind", "person", "previous", "request_id", "replay", "body",
                 "inputs", "reply", "note",
             ])
+        leaves = try RowInserter(connection, into: "leaves", ["sequence", "place", "mark", "opening"])
+        treeRoots = try RowInserter(connection, into: "tree", ["number", "root"])
         callGroups = try RowInserter(connection, into: "call_groups", ["person", "sequence"])
         callActs = try RowInserter(connection, into: "call_acts", ["sequence", "act"])
         log = try LogWriter(connection)
@@ -163,14 +168,20 @@ final class RowWriter {
     private typealias PersonRow = (id: PersonID, project: ProjectID, madeBy: Int64, seen: SeenAt)
     private typealias LinkRow = (id: Int64, person: PersonID, identity: Identity, madeBy: Int64)
 
-    /// Writes entries and their facts, with the next numbers.
+    /// The packed columns of a call.
+    struct PackedCall {
+        let inputs: [UInt8]?
+        let reply: [UInt8]
+    }
+
+    /// Writes entries and their facts, with the next numbers. Returns the packed columns of the entries.
     ///
     /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
     func write(
         _ entries: [JournalEntry], after numbers: LastNumbers, endedLinks: [Int64],
         head: (PersonID, RowKind) -> RowHead?, lastCall: (PersonID) -> JournalSequence?,
         linkNumber: (IdentityKey) -> Int64?, documentNumber: (DocumentKey) -> Int64?
-    ) throws(SQLiteFault) {
+    ) throws(SQLiteFault) -> [PackedCall] {
         let last = numbers.sequence
         var erasures: [(person: PersonID, call: Int64)] = []
         var groupsRead: [(root: PersonID, call: Int64)] = []
@@ -274,6 +285,10 @@ final class RowWriter {
         sequence = last.rawValue
         // The earlier calls of people in this batch. Most people have one call in a batch, the call that made them.
         var earlier: [PersonID: Int64] = [:]
+        let packed = entries.map { entry in
+            PackedCall(inputs: JournalCoding.pack(entry.inputs, linkNumber: linkNumber), reply: entry.reply.packed)
+        }
+        var place = 0
         try journal.insert(entries) { row, column, entry in
             sequence += 1
             row.bind(column + 1, sequence)
@@ -286,11 +301,27 @@ final class RowWriter {
             row.bind(column + 8, text: entry.requestID)
             row.bind(column + 9, blob: entry.replay?.key.hash.bytes)
             row.bind(column + 10, blob: entry.replay?.body.bytes)
-            row.bind(column + 11, blob: JournalCoding.pack(entry.inputs, linkNumber: linkNumber))
-            row.bind(column + 12, blob: entry.reply.packed)
+            row.bind(column + 11, blob: packed[place].inputs)
+            row.bind(column + 12, blob: packed[place].reply)
             row.bind(column + 13, text: entry.note)
             for case .personMade(let person, _) in entry.changes { earlier[person] = sequence }
             if let person = entry.person { earlier[person] = sequence }
+            place += 1
+        }
+        return packed
+    }
+
+    /// Writes what a batch adds to the tree over the journal.
+    func write(_ addition: JournalTree.Addition) throws(SQLiteFault) {
+        try leaves.insert(addition.leaves) { row, column, leaf in
+            row.bind(column + 1, leaf.sequence)
+            row.bind(column + 2, Int64(leaf.place))
+            row.bind(column + 3, leaf.mark)
+            row.bind(column + 4, blob: leaf.opening)
+        }
+        try treeRoots.insert(addition.roots) { row, column, root in
+            row.bind(column + 1, Int64(root.number))
+            row.bind(column + 2, blob: root.root.bytes)
         }
     }
 

@@ -1,3 +1,4 @@
+import Crypto
 import Domain
 import SQLite
 import Threads
@@ -190,6 +191,18 @@ struct SQLiteSnapshot: Snapshot {
         try reader().logged(in: project, after: number, limit: limit)
     }
 
+    func journalHead() throws(StoreFault) -> JournalHead? { try reader().journalHead(name) }
+
+    func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? {
+        try reader().journalReceipt(of: call, name)
+    }
+
+    func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? {
+        try reader().journalExtension(from: call, name)
+    }
+
+    private var name: [UInt8] { SQLiteStore.name(hash).bytes }
+
     func lastCall() throws(StoreFault) -> JournalSequence { settled.sequence }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
@@ -354,6 +367,44 @@ final class Reader {
                     at: Instant(milliseconds: arrival.integer(0)), key: arrival.optionalInteger(1).map(KeyID.init))
             }
             return arrivals
+        }
+    }
+
+    // MARK: - The tree over the journal
+
+    /// Runs a body over the tree of one moment.
+    private func withTree<Result>(
+        _ body: (TreeReader) throws(SQLiteFault) -> Result
+    ) throws(StoreFault) -> Result {
+        try file.attempt { () throws(SQLiteFault) in
+            let tree = try TreeReader(connection)
+            return try connection.reading { () throws(SQLiteFault) in try body(tree) }
+        }
+    }
+
+    func journalHead(_ name: [UInt8]) throws(StoreFault) -> JournalHead {
+        try withTree { (tree) throws(SQLiteFault) in try tree.head(name) }
+    }
+
+    func journalReceipt(of call: JournalSequence, _ name: [UInt8]) throws(StoreFault) -> JournalReceipt? {
+        try withTree { (tree) throws(SQLiteFault) in
+            // The first leaf is that of no call.
+            guard let place = try tree.place(of: call.rawValue), place > 0 else { return nil }
+            let head = try tree.head(name)
+            return JournalReceipt(
+                call: call, place: place, leaf: try tree.leaves(place..<place + 1)[0].bytes,
+                path: try tree.path(to: place, of: head.leaves).map(\.bytes), head: head)
+        }
+    }
+
+    func journalExtension(from call: JournalSequence, _ name: [UInt8]) throws(StoreFault) -> JournalExtension? {
+        try withTree { (tree) throws(SQLiteFault) in
+            let head = try tree.head(name)
+            guard let place = try tree.place(of: call.rawValue) else { return nil }
+            let leaves = place + 1
+            return JournalExtension(
+                from: leaves, hash: try tree.head(of: leaves).bytes,
+                proof: try tree.consistency(of: leaves, in: head.leaves).map(\.bytes), head: head)
         }
     }
 

@@ -34,6 +34,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// Whether the store refuses all writes, because it was moved.
     private var isReadOnly = false
     private var last: LastNumbers
+    private var tree: JournalTree
+    /// The tree with the batch whose commit is not settled.
+    private var treeInDoubt: JournalTree.Addition?
     /// Whether the log was rewritten since the fault.
     private var hasRewrittenLog = false
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
@@ -156,11 +159,12 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         self.file = file
         closingToken = file.takeClosingToken()
         let connection = try file.open(purpose)
-        (session, hash, last, lastMoment) = try file.attempt { () throws(SQLiteFault) in
+        (session, hash, last, tree, lastMoment) = try file.attempt { () throws(SQLiteFault) in
             if let newHashKey { try SQLiteStore.keep(newHashKey, connection) }
+            let last = try LastNumbers(connection)
             return (
-                try Session(connection), KeyedHash(key: try SQLiteStore.hashKey(connection)),
-                try LastNumbers(connection),
+                try Session(connection), KeyedHash(key: try SQLiteStore.hashKey(connection)), last,
+                try JournalTree(connection, last: last.sequence.rawValue),
                 try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
                     .map(Instant.init(milliseconds:))
             )
@@ -339,9 +343,12 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try file.attempt { () throws(SQLiteFault) in
             try tap.write(session.commits, last: (expected, entries.last?.at)) { () throws(SQLiteFault) in
                 try session.rows.transaction { () throws(SQLiteFault) in
-                    try session.rows.write(
+                    let packed = try session.rows.write(
                         entries, after: last, endedLinks: index.endedLinks, head: index.head,
                         lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
+                    let addition = tree.addition(entries, packed, after: last.sequence.rawValue, hash)
+                    treeInDoubt = addition
+                    try session.rows.write(addition)
                     try keepHeads(after: entries, session.rows)
                     // A transaction of its own would cost another write to the disk.
                     if names.isDue { try names.write(session.connection) }
@@ -396,6 +403,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// Shows the committed facts to all readers.
     private func settle(_ entries: [JournalEntry]) {
         inDoubt = nil
+        if let addition = treeInDoubt { tree.adopt(addition) }
+        treeInDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
         index.prepareCommit()
         names.add(entries, after: last.row)
@@ -662,7 +671,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         if let (entries, expected) = inDoubt, found == expected {
             settle(entries)
         } else {
-            inDoubt = nil
+            (inDoubt, treeInDoubt) = (nil, nil)
             indexLock.write { index.rollBack() }
         }
         precondition(found == last.sequence, "The journal and the index disagree on what was committed.")

@@ -272,6 +272,23 @@ enum Schema {
         INSERT INTO call_log (project, last, at, kind, ending, body)
         SELECT id, (SELECT max(sequence) FROM journal), 0, 1, 0, x'' FROM projects;
         """,
+        """
+        -- The leaves of the tree over the journal (JournalTree.swift): a leaf is made again from the row of the journal and its
+        -- opening. The mark is the first bytes of the leaf, and names the row that differs. The first leaf stands for the calls
+        -- of earlier versions.
+        CREATE TABLE leaves (
+            sequence INTEGER PRIMARY KEY,
+            place INTEGER NOT NULL,
+            mark INTEGER NOT NULL,
+            opening BLOB NOT NULL
+        ) STRICT;
+
+        -- The hash of each whole subtree of 256 leaves.
+        CREATE TABLE tree (
+            number INTEGER PRIMARY KEY,
+            root BLOB NOT NULL CONSTRAINT tree_root_length CHECK (length(root) = 32)
+        ) STRICT;
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

@@ -92,6 +92,17 @@ struct Sweep {
                 others.append((row.integer(0), left.isEmpty ? nil : left))
             }
         }
+        // A leaf is sealed while the row of the journal is still whole.
+        if start < after {
+            let tree = try TreeReader(connection)
+            let (own, rewritten) = (Set(theirs), Set(others.map(\.sequence)))
+            for (call, people) in try tree.people(start + 1...after) {
+                let losesContent = own.contains(call) || rewritten.contains(call)
+                if losesContent || !people.isDisjoint(with: ids) {
+                    try tree.seal(call, ids, andCall: losesContent, connection)
+                }
+            }
+        }
         let forget = try connection.prepare(
             """
             UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, reply = x''
@@ -179,6 +190,8 @@ struct Sweep {
             }
         }
         // The answers of calls also describe the attachment.
+        let tree = try TreeReader(connection)
+        for call in calls { try tree.seal(call, ids, andCall: true, connection) }
         let forget = try connection.prepare(
             "UPDATE journal SET replay = NULL, body = NULL, reply = x'' WHERE sequence = ?")
         for call in calls {

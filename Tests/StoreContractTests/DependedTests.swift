@@ -273,8 +273,8 @@ extension StoreFixture {
             sqlite?.close()
             let connection = try Connection(path: file.path, mode: .readWrite, disk: disk?.sqliteName)
             let version = try connection.integer("PRAGMA user_version") ?? 0
-            try connection.execute("DROP TABLE call_log")
-            try connection.execute("PRAGMA user_version = \(version - 1)")
+            try connection.execute("DROP TABLE leaves; DROP TABLE tree; DROP TABLE call_log")
+            try connection.execute("PRAGMA user_version = \(version - 2)")
         case .postgres:
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(
@@ -286,7 +286,7 @@ extension StoreFixture {
         try reopen()
     }
 
-    /// Brings a store on disk into the form before the last three migrations, runs a statement, and opens the
+    /// Brings a store on disk into the form before the last four migrations, runs a statement, and opens the
     /// store again.
     fileprivate func forgetGroupNotes(_ statement: String) throws {
         switch kind {
@@ -295,11 +295,12 @@ extension StoreFixture {
             sqlite?.close()
             let connection = try Connection(path: file.path, mode: .readWrite, disk: disk?.sqliteName)
             let version = try connection.integer("PRAGMA user_version") ?? 0
-            try connection.execute("DROP TABLE call_log; DROP INDEX people_by_call")
+            try connection.execute(
+                "DROP TABLE leaves; DROP TABLE tree; DROP TABLE call_log; DROP INDEX people_by_call")
             try connection.execute(
                 "ALTER TABLE documents DROP COLUMN previous; DROP TABLE call_groups; DROP TABLE call_acts; \(statement)"
             )
-            try connection.execute("PRAGMA user_version = \(version - 3)")
+            try connection.execute("PRAGMA user_version = \(version - 4)")
         case .postgres:
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(

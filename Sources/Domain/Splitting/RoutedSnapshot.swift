@@ -31,6 +31,16 @@ package final class RoutedSnapshot: Snapshot {
     /// the rows that retention removed since.
     private static let rowsCountedAtMost = 2000
 
+    package func journalHead() throws(StoreFault) -> JournalHead? { try base.journalHead() }
+
+    package func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? {
+        try base.journalReceipt(of: call)
+    }
+
+    package func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? {
+        try base.journalExtension(from: call)
+    }
+
     private init(_ base: any Snapshot, _ routes: [RowRoutes.Route]) {
         self.base = base
         self.routes = routes

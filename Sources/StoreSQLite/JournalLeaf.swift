@@ -1,0 +1,208 @@
+import Crypto
+import Domain
+
+/// The columns of a journal row that its leaf commits to.
+struct LeafColumns {
+    let sequence: Int64
+    let at: Int64
+    let project: Int64
+    let key: Int64?
+    let kind: Int64
+    let person: Int64?
+    let requestID: String
+    let replay: [UInt8]?
+    let body: [UInt8]?
+    let inputs: [UInt8]?
+    let reply: [UInt8]
+    let note: String?
+
+    /// The columns that an erasure removes.
+    fileprivate var content: [UInt8] {
+        var packer = Packer()
+        packer.add(requestID)
+        for bytes in [replay, body, inputs, note.map { Array($0.utf8) }] {
+            packer.add(bytes == nil ? 0 : 1 as UInt8)
+            if let bytes { packer.add(bytes) }
+        }
+        packer.add(reply)
+        return packer.bytes
+    }
+
+    fileprivate var head: [UInt8] {
+        var packer = Packer()
+        packer.add(fixed: UInt64(bitPattern: sequence), UInt64(bitPattern: at), UInt64(bitPattern: project))
+        packer.add(fixed: key == nil ? 0 : 1, UInt64(bitPattern: key ?? 0), UInt64(bitPattern: kind))
+        packer.add(fixed: person == nil ? 0 : 1, UInt64(bitPattern: person ?? 0))
+        return packer.bytes
+    }
+}
+
+/// What a leaf commits to for each person of its call, and for the call itself. The first part is that of the call and of its own
+/// person. The leaf has a commitment to each part: a hash of a random salt and the facts. An erasure keeps the commitments of the
+/// erased people, and removes their salts and facts. So the leaf stays checkable, and nobody can guess a value.
+struct LeafOpening: Equatable {
+    /// One part of a leaf.
+    enum Content: Equatable {
+        case open(salt: [UInt8], facts: [UInt8])
+        case sealed(Digest)
+    }
+
+    struct Part: Equatable {
+        /// The person; 0 for a call about nobody.
+        let person: Int64
+        var content: Content
+    }
+
+    var parts: [Part]
+
+    static let saltBytes = 16
+    private static let allOpen: UInt8 = 1
+    private static let someSealed: UInt8 = 2
+
+    /// The opening of a call that was just made.
+    ///
+    /// - Parameters:
+    ///   - person: the person of the call; 0 for a call about nobody.
+    ///   - facts: the facts of each person, the call's own person first.
+    init(salt: [UInt8], _ facts: [(person: Int64, facts: [UInt8])], _ hasher: SHA256) {
+        parts = facts.enumerated().map { place, part in
+            Part(
+                person: part.person,
+                content: .open(
+                    salt: place == 0 ? salt : LeafOpening.salt(salt, of: part.person, hasher), facts: part.facts))
+        }
+    }
+
+    /// The salt of another person of a call.
+    private static func salt(_ salt: [UInt8], of person: Int64, _ hasher: SHA256) -> [UInt8] {
+        var packer = Packer()
+        packer.add(fixed: UInt64(bitPattern: person))
+        return Array(hasher.digest(of: (salt + packer.bytes).span).bytes.prefix(saltBytes))
+    }
+
+    /// The bytes of the `opening` column. One salt stands for all parts until one of them is sealed.
+    func packed() -> [UInt8] {
+        var packer = Packer()
+        let isOpen = parts.allSatisfy { if case .open = $0.content { true } else { false } }
+        if isOpen, case .open(let salt, _)? = parts.first?.content {
+            packer.add(LeafOpening.allOpen)
+            for byte in salt { packer.add(byte) }
+            for part in parts {
+                guard case .open(_, let facts) = part.content else { continue }
+                packer.add(zigzag: part.person)
+                packer.add(facts)
+            }
+            return packer.bytes
+        }
+        packer.add(LeafOpening.someSealed)
+        for part in parts {
+            packer.add(zigzag: part.person)
+            switch part.content {
+            case .open(let salt, let facts):
+                packer.add(0 as UInt8)
+                for byte in salt { packer.add(byte) }
+                packer.add(facts)
+            case .sealed(let commitment):
+                packer.add(1 as UInt8)
+                for byte in commitment.bytes { packer.add(byte) }
+            }
+        }
+        return packer.bytes
+    }
+
+    init?(packed bytes: [UInt8], _ hasher: SHA256) {
+        var unpacker = Unpacker(bytes)
+        func take(_ count: Int) -> [UInt8]? {
+            var taken: [UInt8] = []
+            for _ in 0..<count {
+                guard let byte = unpacker.byte() else { return nil }
+                taken.append(byte)
+            }
+            return taken
+        }
+        parts = []
+        switch unpacker.byte() {
+        case LeafOpening.allOpen:
+            guard let salt = take(LeafOpening.saltBytes) else { return nil }
+            while !unpacker.isAtEnd {
+                guard let person = unpacker.zigzag(), let facts = unpacker.bytes() else { return nil }
+                let own = parts.isEmpty ? salt : LeafOpening.salt(salt, of: person, hasher)
+                parts.append(Part(person: person, content: .open(salt: own, facts: facts)))
+            }
+        case LeafOpening.someSealed:
+            while !unpacker.isAtEnd {
+                guard let person = unpacker.zigzag(), let kind = unpacker.byte() else { return nil }
+                if kind == 0 {
+                    guard let salt = take(LeafOpening.saltBytes), let facts = unpacker.bytes() else { return nil }
+                    parts.append(Part(person: person, content: .open(salt: salt, facts: facts)))
+                } else {
+                    guard let commitment = take(Digest.byteCount).flatMap({ Digest($0) }) else { return nil }
+                    parts.append(Part(person: person, content: .sealed(commitment)))
+                }
+            }
+        default: return nil
+        }
+        if parts.isEmpty { return nil }
+    }
+
+    /// The people of a packed opening, without its other contents.
+    static func people(packed bytes: [UInt8]) -> Set<Int64> {
+        var unpacker = Unpacker(bytes)
+        var people: Set<Int64> = []
+        func skip(_ count: Int) { for _ in 0..<count { _ = unpacker.byte() } }
+        let form = unpacker.byte()
+        if form == allOpen { skip(saltBytes) }
+        while !unpacker.isAtEnd {
+            guard let person = unpacker.zigzag() else { break }
+            people.insert(person)
+            let isSealed = form == someSealed && unpacker.byte() == 1
+            if isSealed {
+                skip(Digest.byteCount)
+            } else {
+                if form == someSealed { skip(saltBytes) }
+                _ = unpacker.bytes()
+            }
+        }
+        return people
+    }
+
+    private func commitment(_ place: Int, _ columns: LeafColumns, _ hasher: SHA256) -> Digest {
+        let part = parts[place]
+        switch part.content {
+        case .sealed(let commitment): return commitment
+        case .open(let salt, let facts):
+            var packer = Packer()
+            packer.add(fixed: UInt64(bitPattern: columns.sequence), UInt64(bitPattern: part.person))
+            packer.add(facts)
+            hasher.begin()
+            hasher.update(salt)
+            hasher.update(packer.bytes)
+            if place == 0 { hasher.update(columns.content) }
+            return hasher.finish()
+        }
+    }
+
+    /// The leaf of a call.
+    func leaf(_ columns: LeafColumns, _ hasher: SHA256) -> Digest {
+        var content = columns.head
+        for place in parts.indices { content += commitment(place, columns, hasher).bytes }
+        return MerkleTree.leaf(content, hasher)
+    }
+
+    /// Keeps only the commitments of some people, and of the call itself if the call loses its content. Returns false if nothing
+    /// changes.
+    mutating func seal(
+        _ people: Set<Int64>, andCall isCallSealed: Bool, _ columns: LeafColumns, _ hasher: SHA256
+    ) -> Bool {
+        var isChanged = false
+        for place in parts.indices where people.contains(parts[place].person) || (place == 0 && isCallSealed) {
+            guard case .open = parts[place].content else { continue }
+            parts[place].content = .sealed(commitment(place, columns, hasher))
+            isChanged = true
+        }
+        return isChanged
+    }
+
+    /// The first bytes of a leaf, which name the row that differs from its leaf.
+    static func mark(of leaf: Digest) -> Int64 { leaf.bytes.prefix(4).reduce(0) { $0 << 8 | Int64($1) } }
+}
