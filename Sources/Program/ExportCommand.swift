@@ -13,6 +13,7 @@ enum ExportCommand: ProgramCommand {
     static let usage = """
         onym export ID [--data DIR] [--project ID]
         onym export --all [--since CALL] [--output FILE] [--anew] [--data DIR] [--project ID]
+        onym export --all --form store [--output FILE] [--data DIR]
         onym export --tables DIR [--format csv|parquet] [--since CALL] [--anew] [--data DIR] [--project ID]
 
         ID is a person's id in any form: an MPID, or an identity such as customerid:42.
@@ -21,17 +22,25 @@ enum ExportCommand: ProgramCommand {
         earlier export, and exports what was made, ended or erased after it. FILE is compressed with gzip if its name ends
         in .gz. An export to a file that was interrupted goes on with the same command; --anew begins again.
 
+        --form store exports every row of the embedded store, with its journal, for "onym import --from store".
+
         --tables makes tables for a warehouse: a folder with files for each table, and manifest.json.
         """
     static let operands = ["ID"]
     static let flagsWithoutOperands = ["all", "tables"]
-    static let valuedFlags = ["project", "since", "output", "tables", "format"]
+    static let valuedFlags = ["project", "since", "output", "tables", "format", "form"]
     static let switches = ["all", "anew"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         if let folder = arguments["tables"] { return try makeTables(context, in: folder) }
         if arguments.has("format") { throw .usage("--format is for --tables.") }
+        if let form = arguments["form"] {
+            guard arguments.has("all"), ["facts", StoreForm.name].contains(form) else {
+                throw .usage("--form is facts or store, with --all.")
+            }
+            if form == StoreForm.name { return try StoreForm.export(context) }
+        }
         if arguments.has("all") {
             return try context.controlClient().session { session throws(CommandFault) in
                 guard let path = arguments["output"] else { return try print(context, session) }

@@ -15,7 +15,7 @@ enum ImportCommand: ProgramCommand {
                     [--data DIR] [--project ID] [--json] FILE…
 
         FORM is facts, which is the default, or \(ImportForms.names.dropFirst().joined(separator: ", ")).
-        csv and jsonl need a map. FILE may be compressed with gzip; - is standard input. Several files are one
+        csv and jsonl need a map. store makes a new store from the file of onym export --all --form store. FILE may be compressed with gzip; - is standard input. Several files are one
         import. A record that something stored contradicts is refused and written to FILE.refused.jsonl; mended, that file
         imports as it is. An import that was interrupted goes on with the same command; --anew begins again, which changes
         nothing that is there already. --dry-run decides every record and writes nothing.
@@ -31,6 +31,10 @@ enum ImportCommand: ProgramCommand {
             throw .usage("--on-conflict must be refuse or join.")
         }
         let files = arguments.words
+        if arguments["from"] == StoreForm.name {
+            var whole = try StoreFormImport(files, context)
+            return try whole.run()
+        }
         guard files.count(where: { $0 == "-" }) <= 1 else { throw .usage("- can be given only once.") }
         return try context.controlClient().session { session throws(CommandFault) in
             let running = try ImportRun(

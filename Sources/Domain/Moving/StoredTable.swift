@@ -150,7 +150,7 @@ package struct StoredRecord: Equatable, Sendable {
     package func key(in table: StoredTable) -> [Int64] { (0..<table.keyColumns).map { integer($0) ?? 0 } }
 
     /// A hash of all values.
-    var checksum: UInt64 {
+    package var checksum: UInt64 {
         var packer = Packer()
         for value in values {
             switch value {
