@@ -136,7 +136,8 @@ package final class RunningServer: Sendable {
             RequestLog(
                 folder: place.folder, bytes: place.bytes, loops: configuration.loops,
                 routes: RequestMetrics.routes(of: surfaces), hash: store.hash, clock: configuration.clock,
-                lastCall: { store.counts.lastSequence })
+                // The store has the metrics, and the metrics have the log.
+                lastCall: { [weak store] in store?.counts.lastSequence ?? .zero })
         }
         self.requestLog = requestLog
         inspection.keep(requestLog)
