@@ -12,11 +12,56 @@ enum DoctorCommand: ProgramCommand {
     static let summary = "Checks the store, with or without a running server, and explains each problem."
     static let usage = """
         onym doctor [--data DIR] [--json]
+        onym doctor --repair [--yes] [--data DIR]
+
+        --repair says which links, people and merges it would put right, and --yes does it, after a copy of the store
+        beside it. Stop the server first.
 
         Exit code 0: healthy; 1: damaged; 3: the store cannot be opened or read; 4: warnings only.
         """
 
+    static let switches = ["json", "repair", "yes"]
+
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        if context.arguments.has("repair") { return try repair(context) }
+        if context.arguments.has("yes") { throw .usage("--yes is for --repair.") }
+        return try examine(context)
+    }
+
+    /// Puts facts right that differ from the calls that made them, and examines the store again.
+    private static func repair(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        if context.database != nil {
+            throw .usage("--repair is for the embedded store, which keeps the facts of each call twice.")
+        }
+        let file = context.dataFolder.store
+        let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
+        let isDone: Bool
+        do throws(StoreFault) {
+            let doctor = try Doctor(file) { what in context.terminal.note("Checking the \(what).") }
+            guard try !doctor.examine().contains(where: { $0.code == "file" || $0.code == "lost_calls" }) else {
+                throw StoreFault(.corrupt, "\(file.path) is damaged itself, or lacks its last calls. Restore a copy.")
+            }
+            let repair = try StoreRepair(file, after: doctor)
+            for line in repair.descriptions { context.terminal.result(line) }
+            for line in repair.left { context.terminal.result("Left: \(line)") }
+            isDone = context.arguments.has("yes") && !repair.descriptions.isEmpty
+            if isDone {
+                try repair.keep(at: copy)
+                try repair.apply()
+            }
+        } catch {
+            throw .unreadable(error.description)
+        }
+        if isDone {
+            context.terminal.result(
+                "The store is as its calls made it, but for what was left. \(copy) has it as it was.")
+        } else {
+            context.terminal.result("Nothing was changed. --yes makes these changes.")
+        }
+        return try examine(context)
+    }
+
+    private static func examine(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let progress: (String) -> Void = { what in context.terminal.note("Checking the \(what).") }
         var findings: [Finding]
         do throws(StoreFault) {

@@ -11,6 +11,10 @@ extension Doctor {
         let fact: LeafFact
         /// Whether the store lacks the fact. Otherwise no leaf has the fact.
         let isMissing: Bool
+        /// The number of the link that a table has and no leaf.
+        var link: Int64?
+        /// The place of the fact among the facts of its call.
+        var order = 0
     }
 
     private static let leavesAtOnce = 2000
@@ -79,6 +83,9 @@ extension Doctor {
         /// The facts of the present page: how many more the leaves have than the tables.
         private var balance: [Known: Int] = [:]
         private var sealed: Set<[Int64]> = []
+        /// The links of facts that tables have, and the places of facts that leaves have.
+        private var linksOf: [Known: [Int64]] = [:]
+        private var orders: [Known: Int] = [:]
         private var projects: [Int64: Int64] = [:]
         private var made: [Thing: UInt64] = [:]
         private var names: [Thing: UInt64] = [:]
@@ -99,7 +106,7 @@ extension Doctor {
                 "SELECT made_by, id FROM people INDEXED BY people_by_call WHERE made_by BETWEEN ? AND ?")
             linkEnds = try connection.prepare(
                 """
-                SELECT ended_by, person, type, value FROM link_ends JOIN links ON links.id = link
+                SELECT ended_by, person, type, value, link FROM link_ends JOIN links ON links.id = link
                 WHERE ended_by BETWEEN ? AND ?
                 """)
             mergeEnds = try connection.prepare(
@@ -129,6 +136,7 @@ extension Doctor {
         /// Compares the calls of the next page. Returns the last of them; nil at the end.
         mutating func comparePage(after: Int64) throws(SQLiteFault) -> Int64? {
             (balance, sealed, projects, emptied) = ([:], [], [:], [])
+            (linksOf, orders) = ([:], [:])
             return try doctor.connection.reading { () throws(SQLiteFault) in try compareLeaves(after: after) }
         }
 
@@ -150,7 +158,7 @@ extension Doctor {
         /// Compares a call with its leaf, and notes the leaf's facts. Returns the number of facts.
         private mutating func compareLeaf() throws(SQLiteFault) -> Int {
             let (call, place) = (leaves.integer(0), Int(leaves.integer(1)))
-            var (leaf, count) = (MerkleTree.empty, 0)
+            var (leaf, count, isMade) = (MerkleTree.empty, 0, true)
             if place != edge.count {
                 doctor.found(
                     "leaf", "Call \(call) has the place \(place) in the tree, and not \(edge.count). Restore a copy.")
@@ -170,9 +178,9 @@ extension Doctor {
                 count = note(opening, of: call)
             } else {
                 doctor.found("leaf", "Call \(call) is in the tree and not in the journal. Restore a copy.")
-                (leaf, differs) = (MerkleTree.empty, true)
+                (isMade, differs) = (false, true)
             }
-            if !differs || place == 0, LeafOpening.mark(of: leaf) != leaves.integer(2) {
+            if isMade, LeafOpening.mark(of: leaf) != leaves.blob(2) {
                 doctor.found("leaf", "Call \(call) differs from its leaf: the journal was changed. Restore a copy.")
                 differs = true
             }
@@ -212,7 +220,9 @@ extension Doctor {
                     case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .merged,
                         .mergeUndone,
                         .personErased, .strategySet:
-                        balance[Known(call: call, person: part.person, fact: fact), default: 0] += 1
+                        let known = Known(call: call, person: part.person, fact: fact)
+                        balance[known, default: 0] += 1
+                        orders[known] = orders.count
                     }
                 }
             }
@@ -221,8 +231,10 @@ extension Doctor {
 
         // MARK: - Facts
 
-        private mutating func take(_ call: Int64, _ person: Int64, _ fact: LeafFact) {
-            balance[Known(call: call, person: person, fact: fact), default: 0] -= 1
+        private mutating func take(_ call: Int64, _ person: Int64, _ fact: LeafFact, link: Int64? = nil) {
+            let known = Known(call: call, person: person, fact: fact)
+            balance[known, default: 0] -= 1
+            if let link { linksOf[known, default: []].append(link) }
         }
 
         private func project(of person: Int64, _ call: Int64) -> ProjectID {
@@ -246,7 +258,7 @@ extension Doctor {
             try each(linkEnds) { row in
                 let (call, person, type) = (row.integer(0), row.integer(1), row.integer(2))
                 let hash = identity(call, person, type, row.blob(3) ?? [])
-                take(call, person, .unlinked(type: UInt8(truncatingIfNeeded: type), hash))
+                take(call, person, .unlinked(type: UInt8(truncatingIfNeeded: type), hash), link: row.integer(4))
             }
             try each(mergeEnds) { take($0.integer(0), $0.integer(1), .mergeUndone(id: $0.integer(2))) }
             try each(erasures) { take($0.integer(0), $0.integer(1), .personErased) }
@@ -257,7 +269,7 @@ extension Doctor {
             for link in try links.take(upTo: calls.upperBound) where link.call > origin {
                 let (person, type) = (link.integer(0), link.integer(1))
                 let hash = identity(link.call, person, type, link.bytes(2))
-                take(link.call, person, .linked(type: UInt8(truncatingIfNeeded: type), hash))
+                take(link.call, person, .linked(type: UInt8(truncatingIfNeeded: type), hash), link: link.id)
             }
             for merge in try merges.take(upTo: calls.upperBound) where merge.call > origin {
                 take(
@@ -328,9 +340,14 @@ extension Doctor {
             for (known, count) in rest.sorted(by: { ($0.key.call, $0.key.person) < ($1.key.call, $1.key.person) }) {
                 let isMissing = count > 0
                 if try !isDamage(known, isMissing: isMissing) { continue }
-                let difference = Difference(
-                    call: known.call, person: known.person, fact: known.fact, isMissing: isMissing)
-                for _ in 0..<abs(count) { doctor.note(difference) }
+                for place in 0..<abs(count) {
+                    let links = isMissing ? [] : linksOf[known] ?? []
+                    doctor.note(
+                        Difference(
+                            call: known.call, person: known.person, fact: known.fact, isMissing: isMissing,
+                            link: links.indices.contains(place) ? links[links.count - 1 - place] : nil,
+                            order: orders[known] ?? 0))
+                }
             }
         }
 
@@ -454,7 +471,17 @@ extension Doctor {
 }
 
 extension Doctor.Difference {
-    fileprivate var advice: String { "Restore a copy." }
+    fileprivate var advice: String {
+        isRepairable ? "\"onym doctor --repair\" can put it right." : "Restore a copy."
+    }
+
+    /// Whether the leaf says enough for a repair.
+    var isRepairable: Bool {
+        switch fact {
+        case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased: true
+        case .rowAdded, .rowSuperseded, .documentPut, .made, .revoked, .named, .strategySet: false
+        }
+    }
 }
 
 extension LeafFact.Thing {

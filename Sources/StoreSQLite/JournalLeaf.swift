@@ -204,5 +204,5 @@ struct LeafOpening: Equatable {
     }
 
     /// The first bytes of a leaf, which name the row that differs from its leaf.
-    static func mark(of leaf: Digest) -> Int64 { leaf.bytes.prefix(4).reduce(0) { $0 << 8 | Int64($1) } }
+    static func mark(of leaf: Digest) -> [UInt8] { Array(leaf.bytes.prefix(4)) }
 }

@@ -11,7 +11,7 @@ struct JournalTree {
     struct Leaf {
         let sequence: Int64
         let place: Int
-        let mark: Int64
+        let mark: [UInt8]
         let opening: [UInt8]
     }
 
@@ -35,7 +35,7 @@ struct JournalTree {
             let insert = try connection.prepare(
                 "INSERT INTO leaves (sequence, place, mark, opening) VALUES (?, 0, ?, ?)")
             insert.bind(1, last)
-            insert.bind(2, LeafOpening.mark(of: MerkleTree.leaf(first, hasher)))
+            insert.bind(2, blob: LeafOpening.mark(of: MerkleTree.leaf(first, hasher)))
             insert.bind(3, blob: first)
             try insert.run()
         }

@@ -316,7 +316,7 @@ final class RowWriter {
         try leaves.insert(addition.leaves) { row, column, leaf in
             row.bind(column + 1, leaf.sequence)
             row.bind(column + 2, Int64(leaf.place))
-            row.bind(column + 3, leaf.mark)
+            row.bind(column + 3, blob: leaf.mark)
             row.bind(column + 4, blob: leaf.opening)
         }
         try treeRoots.insert(addition.roots) { row, column, root in

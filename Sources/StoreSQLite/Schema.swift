@@ -279,7 +279,7 @@ enum Schema {
         CREATE TABLE leaves (
             sequence INTEGER PRIMARY KEY,
             place INTEGER NOT NULL,
-            mark INTEGER NOT NULL,
+            mark BLOB NOT NULL CONSTRAINT leaves_mark_length CHECK (length(mark) = 4),
             opening BLOB NOT NULL
         ) STRICT;
 

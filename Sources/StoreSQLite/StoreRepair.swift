@@ -1,0 +1,350 @@
+package import Domain
+import SQLite
+
+/// Puts facts right that differ from the leaves of their calls: people, links, merges and their ends. No other process may have the store.
+package final class StoreRepair {
+    /// One change of the store.
+    private struct Step {
+        let sql: String
+        let values: [WholeValue]
+        let description: String
+    }
+
+    private let file: StoreFile
+    private let lock: StoreLock
+    private let connection: Connection
+    private let hash: KeyedHash
+    private var steps: [Step] = []
+    /// The changes, in words.
+    package var descriptions: [String] { steps.map(\.description) }
+    /// What cannot be put right without a copy.
+    package private(set) var left: [String] = []
+
+    /// Plans the repair of what a doctor has found.
+    package init(_ file: StoreFile, after doctor: Doctor) throws(StoreFault) {
+        self.file = file
+        lock = try StoreLock(for: file)
+        let connection = try file.open(.use)
+        self.connection = connection
+        hash = try file.attempt { () throws(SQLiteFault) in
+            KeyedHash(key: try SQLiteStore.hashKey(connection))
+        }
+        try file.attempt { () throws(SQLiteFault) in try plan(doctor.differences) }
+    }
+
+    /// Copies the store to a path.
+    package func keep(at path: String) throws(StoreFault) {
+        try file.attempt { () throws(SQLiteFault) in
+            let copy = try connection.prepare("VACUUM INTO ?")
+            copy.bind(1, text: path)
+            try copy.run()
+        }
+    }
+
+    /// Makes all changes, or none.
+    package func apply() throws(StoreFault) {
+        try file.attempt { () throws(SQLiteFault) in
+            try connection.transaction { () throws(SQLiteFault) in
+                for step in steps {
+                    let statement = try connection.prepare(step.sql)
+                    for (place, value) in step.values.enumerated() {
+                        switch value {
+                        case .integer(let value): statement.bind(Int32(place + 1), value)
+                        case .text(let text): statement.bind(Int32(place + 1), text: text)
+                        case .bytes(let bytes): statement.bind(Int32(place + 1), blob: bytes)
+                        case .none: statement.bindNull(Int32(place + 1))
+                        }
+                    }
+                    try statement.run()
+                }
+            }
+            _ = try connection.checkpoint(.truncate)
+        }
+    }
+
+    // MARK: - The plan
+
+    private func plan(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
+        let (missing, added) = (differences.filter(\.isMissing), differences.filter { !$0.isMissing })
+        for difference in differences where !difference.isRepairable {
+            left.append("Call \(difference.call): only a copy has what the store lost.")
+        }
+        let missingLinks = missing.filter { if case .linked = $0.fact { true } else { false } }
+            .sorted { ($0.call, $0.order) < ($1.call, $1.order) }
+        var addedLinks = added.filter { if case .linked = $0.fact { true } else { false } }
+        let values = try values(of: missingLinks)
+        try planPeople(missing, added)
+        var gaps = try gaps(missingLinks.count)
+        // The ends of links name them by their numbers, so links come first.
+        var numbers: [Key: [Int64]] = [:]
+        for link in missingLinks {
+            guard case .linked(let type, let hash) = link.fact else { continue }
+            guard let value = values[Value(type: type, hash: hash)] else {
+                left.append(
+                    "Call \(link.call): nothing in the store has the value of a lost link of person \(link.person).")
+                // A changed link stays as it is, and a lost one keeps its number for a copy.
+                if changed(into: link, of: &addedLinks) == nil { gaps = gaps.dropFirst() }
+                continue
+            }
+            let number: Int64
+            if let changed = changed(into: link, of: &addedLinks) {
+                number = changed
+            } else if let gap = gaps.popFirst() {
+                number = gap
+            } else {
+                left.append("Call \(link.call): the store has no number for a lost link of person \(link.person).")
+                continue
+            }
+            let row: [WholeValue] = [
+                .integer(number), .integer(link.person), .integer(Int64(type)), .text(value), .integer(link.call),
+            ]
+            numbers[Key(person: link.person, type: type, hash: hash), default: []].append(number)
+            steps.append(
+                Step(
+                    sql: "INSERT OR REPLACE INTO links (id, person, type, value, made_by) VALUES (?, ?, ?, ?, ?)",
+                    values: row,
+                    description: "Gives person \(link.person) link \(number) of call \(link.call)."))
+        }
+        for link in addedLinks {
+            guard let number = link.link else { continue }
+            steps.append(
+                Step(
+                    sql: "DELETE FROM links WHERE id = ?", values: [.integer(number)],
+                    description: "Removes link \(number), which no call made."))
+        }
+        try planEnds(missing, added, numbers)
+        planMerges(missing, added)
+    }
+
+    /// Takes the link out of a list that a lost link was changed into: the same fact of another call, or another fact of the same call.
+    private func changed(into link: Doctor.Difference, of added: inout [Doctor.Difference]) -> Int64? {
+        let place =
+            added.firstIndex { $0.link != nil && $0.person == link.person && $0.fact == link.fact }
+            ?? added.firstIndex { $0.link != nil && $0.call == link.call }
+        return place.flatMap { added.remove(at: $0).link }
+    }
+
+    /// The row heads of a person, up to the rows that the stored heads of all people include.
+    private func heads(of person: Int64) throws(SQLiteFault) -> WholeValue {
+        let folded = try connection.prepare("SELECT value FROM settings WHERE name = 'rows_folded'")
+        guard try folded.step(),
+            let last = folded.blob(0).flatMap({ bytes in
+                var unpacker = Unpacker(bytes)
+                return unpacker.integer()
+            })
+        else { return .none }
+        let rows = try connection.prepare(
+            """
+            SELECT kind, max(id), sum(superseded_by IS NULL) FROM rows WHERE person = ? AND id <= ? GROUP BY kind ORDER BY kind
+            """)
+        rows.bind(1, person)
+        rows.bind(2, Int64(bitPattern: last))
+        var heads: [RowHead] = []
+        while try rows.step() {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(0))) else { continue }
+            heads.append(
+                RowHead(kind: kind, last: RowNumber(rawValue: rows.integer(1)), count: Int(rows.integer(2))))
+        }
+        return heads.isEmpty ? .none : .bytes(heads.packed)
+    }
+
+    private func planPeople(_ missing: [Doctor.Difference], _ added: [Doctor.Difference]) throws(SQLiteFault) {
+        let call = try connection.prepare("SELECT project, at FROM journal WHERE sequence = ?")
+        for person in added where person.fact == .personMade {
+            steps.append(
+                Step(
+                    sql: "DELETE FROM people WHERE id = ? AND made_by = ?",
+                    values: [.integer(person.person), .integer(person.call)],
+                    description: "Removes person \(person.person), whom call \(person.call) did not make."))
+        }
+        for person in missing where person.fact == .personMade {
+            call.bind(1, person.call)
+            defer { call.reset() }
+            guard try call.step() else {
+                left.append("Call \(person.call) is not in the journal, so person \(person.person) has no project.")
+                continue
+            }
+            steps.append(
+                Step(
+                    sql: "INSERT OR REPLACE INTO people (id, project, made_by, last_seen, rows) VALUES (?, ?, ?, ?, ?)",
+                    values: [
+                        .integer(person.person), .integer(call.integer(0)), .integer(person.call),
+                        .integer(SeenAt(Instant(milliseconds: call.integer(1))).rawValue), try heads(of: person.person),
+                    ], description: "Makes person \(person.person) of call \(person.call) again."))
+        }
+        for person in added where person.fact == .personErased {
+            steps.append(
+                Step(
+                    sql: "UPDATE people SET erased_by = NULL WHERE id = ?", values: [.integer(person.person)],
+                    description: "Person \(person.person) counts as a person again: no call erased the person."))
+        }
+        for person in missing where person.fact == .personErased {
+            steps.append(
+                Step(
+                    sql: "UPDATE people SET erased_by = ? WHERE id = ?",
+                    values: [.integer(person.call), .integer(person.person)],
+                    description: "Erases person \(person.person) as call \(person.call) did."))
+        }
+    }
+
+    private func planEnds(
+        _ missing: [Doctor.Difference], _ added: [Doctor.Difference], _ numbers: [Key: [Int64]]
+    ) throws(SQLiteFault) {
+        for end in added {
+            guard case .unlinked = end.fact, let link = end.link else { continue }
+            steps.append(
+                Step(
+                    sql: "DELETE FROM link_ends WHERE link = ? AND ended_by = ?",
+                    values: [.integer(link), .integer(end.call)],
+                    description: "Removes the end of link \(link), which call \(end.call) did not make."))
+        }
+        let find = try connection.prepare(
+            """
+            SELECT links.id, value FROM links LEFT JOIN link_ends ON link = links.id
+            WHERE person = ? AND type = ? AND made_by <= ? AND ended_by IS NULL ORDER BY links.id
+            """)
+        for end in missing {
+            guard case .unlinked(let type, let hash) = end.fact else { continue }
+            var number = numbers[Key(person: end.person, type: type, hash: hash)]?.first
+            find.bind(1, end.person)
+            find.bind(2, Int64(type))
+            find.bind(3, end.call)
+            while number == nil, try find.step() {
+                if self.hash(of: find.text(1) ?? "", type, try project(of: end.call)) == hash {
+                    number = find.integer(0)
+                }
+            }
+            find.reset()
+            guard let number else {
+                left.append("Call \(end.call): the link that it ended is not there.")
+                continue
+            }
+            steps.append(
+                Step(
+                    sql: "INSERT OR REPLACE INTO link_ends (link, ended_by) VALUES (?, ?)",
+                    values: [.integer(number), .integer(end.call)],
+                    description: "Ends link \(number) as call \(end.call) did."))
+        }
+    }
+
+    private func planMerges(_ missing: [Doctor.Difference], _ added: [Doctor.Difference]) {
+        for difference in added {
+            switch difference.fact {
+            case .merged(let id, _, _, _):
+                steps.append(
+                    Step(
+                        sql: "DELETE FROM merges WHERE id = ? AND made_by = ?",
+                        values: [.integer(id), .integer(difference.call)],
+                        description: "Removes merge \(id), which call \(difference.call) did not make."))
+            case .mergeUndone(let id):
+                steps.append(
+                    Step(
+                        sql: "DELETE FROM merge_ends WHERE merge = ? AND ended_by = ?",
+                        values: [.integer(id), .integer(difference.call)],
+                        description: "Removes the end of merge \(id), which call \(difference.call) did not make."))
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .personErased, .made,
+                .revoked,
+                .named, .strategySet:
+                break
+            }
+        }
+        for difference in missing {
+            switch difference.fact {
+            case .merged(let id, let from, let into, let rule):
+                steps.append(
+                    Step(
+                        sql:
+                            "INSERT OR REPLACE INTO merges (id, source, destination, rule, made_by) VALUES (?, ?, ?, ?, ?)",
+                        values: [
+                            .integer(id), .integer(from), .integer(into), .integer(Int64(rule)),
+                            .integer(difference.call),
+                        ], description: "Makes merge \(id) of call \(difference.call) again."))
+            case .mergeUndone(let id):
+                steps.append(
+                    Step(
+                        sql: "INSERT OR REPLACE INTO merge_ends (merge, ended_by) VALUES (?, ?)",
+                        values: [.integer(id), .integer(difference.call)],
+                        description: "Ends merge \(id) as call \(difference.call) did."))
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .personErased, .made,
+                .revoked,
+                .named, .strategySet:
+                break
+            }
+        }
+    }
+
+    // MARK: - Values
+
+    private struct Value: Hashable {
+        let type: UInt8
+        let hash: Hash128
+    }
+
+    private struct Key: Hashable {
+        let person: Int64
+        let type: UInt8
+        let hash: Hash128
+    }
+
+    private func hash(of value: String, _ type: UInt8, _ project: Int64) -> Hash128 {
+        hash.hash(tag: UInt64(UInt32(truncatingIfNeeded: project)) << 8 | UInt64(type), value)
+    }
+
+    private func project(of call: Int64) throws(SQLiteFault) -> Int64 {
+        let row = try connection.prepare("SELECT project FROM journal WHERE sequence = ?")
+        row.bind(1, call)
+        return try row.step() ? row.integer(0) : 0
+    }
+
+    /// The numbers that links lack, in their order, and the numbers behind the last link.
+    private func gaps(_ count: Int) throws(SQLiteFault) -> ArraySlice<Int64> {
+        if count == 0 { return [] }
+        var (gaps, expected) = ([Int64](), Int64(1))
+        let links = try connection.prepare("SELECT id FROM links ORDER BY id")
+        while try links.step() {
+            // A number far behind the others is no number of the store.
+            let id = links.integer(0)
+            if id - expected <= Int64(count) { gaps += Array(expected..<id) }
+            expected = id + 1
+        }
+        while gaps.count < count {
+            gaps.append(expected)
+            expected += 1
+        }
+        return gaps[...]
+    }
+
+    /// The values with some hashes: other links and the journal may have them.
+    private func values(of lost: [Doctor.Difference]) throws(SQLiteFault) -> [Value: String] {
+        var wanted: Set<Value> = []
+        var projects: Set<Int64> = []
+        for link in lost {
+            guard case .linked(let type, let hash) = link.fact else { continue }
+            wanted.insert(Value(type: type, hash: hash))
+            projects.insert(try project(of: link.call))
+        }
+        if wanted.isEmpty { return [:] }
+        var found: [Value: String] = [:]
+        func look(_ type: UInt8, _ text: String) {
+            for project in projects {
+                let value = Value(type: type, hash: hash(of: text, type, project))
+                if wanted.contains(value) { found[value] = text }
+            }
+        }
+        let types = Set(wanted.map(\.type))
+        let links = try connection.prepare("SELECT type, value FROM links")
+        while try links.step() {
+            let type = UInt8(truncatingIfNeeded: links.integer(0))
+            if types.contains(type) { look(type, links.text(1) ?? "") }
+        }
+        if found.count == wanted.count { return found }
+        let inputs = try connection.prepare("SELECT inputs FROM journal WHERE inputs IS NOT NULL")
+        while try inputs.step() {
+            _ = JournalCoding.dropping(inputs.blob(0) ?? []) { type, text in
+                look(type, text)
+                return false
+            }
+        }
+        return found
+    }
+}

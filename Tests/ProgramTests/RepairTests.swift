@@ -1,0 +1,107 @@
+import Domain
+import Foundation
+import Program
+import SQLite
+import StoreSQLite
+import TestKit
+import Testing
+import Threads
+
+/// `onym doctor --repair`.
+@Suite("The doctor repairs a store from the leaves of its calls")
+struct RepairTests {
+    private func run(_ words: String...) -> (code: Int32, output: String, errors: String) {
+        let texts = Monitor(("", ""))
+        let terminal = Terminal(
+            output: { line in texts.withLock { $0.0 += line + "\n" } },
+            error: { line in texts.withLock { $0.1 += line } })
+        let code = Program.run(words, environment: [:], terminal: terminal)
+        return texts.withLock { (code, $0.0, $0.1) }
+    }
+
+    /// The lines of all rows of people, links, merges and their ends, without what an open changes.
+    private func facts(_ folder: String) -> [String] {
+        run("export", "--all", "--form", "store", "--data", folder).output.split(separator: "\n").map(String.init)
+            .filter { line in
+                ["people", "links", "link_ends", "merges", "merge_ends"].contains {
+                    line.contains("\"table\":\"\($0)\"")
+                }
+            }
+    }
+
+    private func damaged(_ sql: String) throws -> (folder: String, before: [String], fixture: StoreFixture) {
+        let fixture = try StoreFixture.patient(.sqlite)
+        let people = try ["c11", "c13"].map { try fixture.identify([.customerID: $0]).person }
+        _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
+        // Two people of one device: the store has a value twice.
+        for name in ["z1", "z2"] { _ = try fixture.identify([.customerID: name, .iosIDFV: "shared"]) }
+        fixture.sqlite?.close()
+        let folder = fixture.folder.path
+        let before = facts(folder)
+        try Connection(path: folder + "/onym.db", mode: .readWrite).execute(sql)
+        return (folder, before, fixture)
+    }
+
+    @Test(
+        "and it has the same rows as before the damage",
+        arguments: [
+            "DELETE FROM links WHERE id = (SELECT max(id) FROM links GROUP BY type, value HAVING count(*) > 1 LIMIT 1)",
+            "UPDATE links SET person = (SELECT person FROM links WHERE id = 40) WHERE id = 3",
+            "UPDATE links SET made_by = 12 WHERE id = 3",
+            "INSERT INTO link_ends (link, ended_by) VALUES (3, 12)",
+            "INSERT INTO people (id, project, made_by, last_seen) VALUES (7, 1, 12, 0)",
+            "DELETE FROM merges WHERE id = (SELECT min(id) FROM merges)",
+            "DELETE FROM merges",
+            "UPDATE merges SET rule = 1",
+            "UPDATE merges SET destination = (SELECT person FROM links WHERE id = 40)",
+            "INSERT INTO merge_ends (merge, ended_by) SELECT id, 12 FROM merges",
+            "INSERT INTO links SELECT 1000, person, type, 'another', made_by FROM links WHERE id = 2",
+        ])
+    func repairs(_ sql: String) throws {
+        let (folder, before, fixture) = try damaged(sql)
+        defer { withExtendedLifetime(fixture) {} }
+        try #require(facts(folder) != before)
+        let plan = run("doctor", "--repair", "--data", folder)
+        #expect(plan.code == 1 && plan.output.contains("Nothing was changed"), "\(plan)")
+        #expect(facts(folder) != before)
+        let repaired = run("doctor", "--repair", "--yes", "--data", folder)
+        #expect([0, 4].contains(repaired.code) && repaired.output.contains("as its calls made it"), "\(repaired)")
+        #expect(facts(folder) == before)
+        #expect(try Doctor(StoreFile(folder: folder)) { _ in }.examine().isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).contains { $0.contains("before-repair") })
+    }
+
+    @Test("and makes a lost person again, whose rows are there")
+    func person() throws {
+        let (folder, before, fixture) = try damaged(
+            "DELETE FROM people WHERE id = (SELECT person FROM links WHERE value = 'c0')")
+        defer { withExtendedLifetime(fixture) {} }
+        let repaired = run("doctor", "--repair", "--yes", "--data", folder)
+        #expect([0, 4].contains(repaired.code), "\(repaired)")
+        #expect(try Doctor(StoreFile(folder: folder)) { _ in }.examine().isEmpty)
+        let table = "\"table\":\"people\""
+        #expect(facts(folder).filter { !$0.contains(table) } == before.filter { !$0.contains(table) })
+        let store = try SQLiteStore(StoreFile(folder: folder))
+        defer { store.close() }
+        let key = Identity(.customerID, "c0", in: World.project, hash: store.hash).key
+        let holders = try store.read { (facts) throws(StoreFault) in facts.holders(of: key) }
+        let person = try #require(holders.first)
+        let summary = try store.read { (facts) throws(StoreFault) in facts.person(person, in: World.project) }
+        #expect(summary?.counts[.event] == 2)
+    }
+
+    @Test("and says what only a copy has")
+    func left() throws {
+        for (sql, code) in [
+            ("UPDATE links SET value = 'other' WHERE id = 1", "link_differs"),
+            ("UPDATE rows SET at = at + 1 WHERE id = 3", "row_differs"),
+        ] {
+            let (folder, _, fixture) = try damaged(sql)
+            defer { withExtendedLifetime(fixture) {} }
+            let result = run("doctor", "--repair", "--data", folder)
+            #expect(result.code == 1 && result.output.contains("Left: "), "\(result)")
+            #expect(result.output.contains(code), "\(result)")
+        }
+        #expect(run("doctor", "--yes").code == 2)
+    }
+}
