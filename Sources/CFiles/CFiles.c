@@ -53,6 +53,9 @@ static const unsigned char console_pages_health_js[] = {
 static const unsigned char console_pages_home_js[] = {
 #embed "console/pages/home.js"
 };
+static const unsigned char console_pages_importing_js[] = {
+#embed "console/pages/importing.js"
+};
 static const unsigned char console_pages_keys_js[] = {
 #embed "console/pages/keys.js"
 };
@@ -344,6 +347,7 @@ static const onym_file files[] = {
     FILE_OF("console", "pages/find.js", console_pages_find_js),
     FILE_OF("console", "pages/health.js", console_pages_health_js),
     FILE_OF("console", "pages/home.js", console_pages_home_js),
+    FILE_OF("console", "pages/importing.js", console_pages_importing_js),
     FILE_OF("console", "pages/keys.js", console_pages_keys_js),
     FILE_OF("console", "pages/people.js", console_pages_people_js),
     FILE_OF("console", "pages/person.js", console_pages_person_js),

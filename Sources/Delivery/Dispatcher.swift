@@ -144,30 +144,50 @@ package final class Dispatcher: Sendable {
     /// Sends the first delivery of a chain, and then the rest. After a failure, the rest waits.
     private func send(_ chain: ArraySlice<RoundPlan.Item>, _ round: Round, _ progress: Progress) {
         guard let item = chain.first else { return end(round, progress) }
-        guard let url = OutboundURL(round.webhook.url) else {
-            return fail("The address is invalid.", chain, round, progress)
-        }
         let id = "msg_\(item.change.call.rawValue)_\(item.change.index)"
+        send(item.payload, id, to: round.webhook, in: round.project) { [self] attempt in
+            switch attempt {
+            case .answered(let status) where (200..<300).contains(status):
+                progress.results.withLock { $0.done.append(item.result(.delivered)) }
+                send(chain.dropFirst(), round, progress)
+            case .answered(let status): fail("The receiver answered \(status).", chain, round, progress)
+            // The receiver did not cause this: the delivery is tried again after the next start.
+            case .cancelled: break
+            case .failed(let why): fail(why, chain, round, progress)
+            }
+        }
+    }
+
+    /// The result of one message to a webhook.
+    package enum Attempt: Equatable, Sendable {
+        case answered(Int)
+        case failed(String)
+        /// The server ends.
+        case cancelled
+    }
+
+    /// Sends a message to a webhook, with its signature, and keeps nothing of it.
+    package func send(
+        _ payload: [UInt8], _ id: String, to webhook: Webhook, in project: ProjectID,
+        then: @escaping @Sendable (Attempt) -> Void
+    ) {
+        guard let url = OutboundURL(webhook.url) else { return then(.failed("The address is invalid.")) }
         let timestamp = String(parts.clock().milliseconds / 1000)
-        let content = Array("\(id).\(timestamp).".utf8) + item.payload
-        guard let signature = parts.signature(round.webhook, round.project, content) else {
-            return fail("The server does not have the master key of the webhook's secret.", chain, round, progress)
+        let content = Array("\(id).\(timestamp).".utf8) + payload
+        guard let signature = parts.signature(webhook, project, content) else {
+            return then(.failed("The server does not have the master key of the webhook's secret."))
         }
         let call = OutboundCall(
-            .post(item.payload, contentType: "application/json"), url,
+            .post(payload, contentType: "application/json"), url,
             fields: [
                 ("webhook-id", id), ("webhook-timestamp", timestamp),
                 ("webhook-signature", "v1,\(Base64.encode(signature))"),
             ])
-        parts.client.submit(call) { [self] result in
+        parts.client.submit(call) { result in
             switch result {
-            case .success(let answer) where (200..<300).contains(answer.status):
-                progress.results.withLock { $0.done.append(item.result(.delivered)) }
-                send(chain.dropFirst(), round, progress)
-            case .success(let answer): fail("The receiver answered \(answer.status).", chain, round, progress)
-            // The receiver did not cause this: the delivery is tried again after the next start.
-            case .failure(.cancelled): break
-            case .failure(let fault): fail(fault.message, chain, round, progress)
+            case .success(let answer): then(.answered(answer.status))
+            case .failure(.cancelled): then(.cancelled)
+            case .failure(let fault): then(.failed(fault.message))
             }
         }
     }

@@ -43,6 +43,8 @@ package enum Native {
         package let console: ConsoleDoor?
         /// Whether the server takes test data.
         package let isForTrying: Bool
+        /// Sends a message to a webhook, and gives the result; nil without a running server.
+        package let sendToWebhook: @Sendable () -> WebhookSender?
         /// The log of requests; nil if the server keeps none.
         package let requestLog: @Sendable () -> RequestLog?
 
@@ -58,8 +60,10 @@ package enum Native {
             counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
             firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool,
-            requestLog: @escaping @Sendable () -> RequestLog?
+            requestLog: @escaping @Sendable () -> RequestLog?,
+            sendToWebhook: @escaping @Sendable () -> WebhookSender?
         ) {
+            self.sendToWebhook = sendToWebhook
             self.requestLog = requestLog
             self.isForTrying = isForTrying
             self.backups = backups
@@ -117,6 +121,7 @@ package enum Native {
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + StoreCalls.routes(sources.stores) + PurchaseCalls.routes(sources)
                 + TransferCalls.routes + AccessCalls.routes + GrantCalls.routes + ImportCalls.routes()
+                + JobCalls.routes(sources)
                 + DemoCalls.routes(sources)
                 + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)

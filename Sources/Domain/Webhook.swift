@@ -250,12 +250,13 @@ package struct RemoveWebhook: Act {
     }
 }
 
-/// A call that tries a parked delivery again.
+/// A call that tries a parked delivery of a webhook again, or all its parked deliveries.
 package struct ReplayDelivery: Act {
     package let webhook: Int64
-    package let change: ChangeReference
+    /// The change of the delivery; nil for all parked deliveries.
+    package let change: ChangeReference?
 
-    package init(webhook: Int64, _ change: ChangeReference) {
+    package init(webhook: Int64, _ change: ChangeReference?) {
         self.webhook = webhook
         self.change = change
     }
@@ -265,17 +266,16 @@ package struct ReplayDelivery: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Moves the delivery from the parked to the waiting deliveries. Throws `noSuch` if the webhook has no such parked
+    /// Moves the deliveries from the parked to the waiting deliveries. Throws `noSuch` if the webhook has no such parked
     /// delivery, because only a parked delivery needs help.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {
-        guard var state = view.deliveries(of: webhook, in: project),
-            let place = state.parked.firstIndex(where: { $0.change == change })
-        else { throw .noSuch(.delivery) }
-        var delivery = Delivery(change, people: state.parked.remove(at: place).people, nextAt: stamp.at)
-        delivery.attempts = 0
-        state.insert(delivery)
+        guard var state = view.deliveries(of: webhook, in: project) else { throw .noSuch(.delivery) }
+        let wanted = state.parked.filter { change == nil || $0.change == change }
+        guard !wanted.isEmpty else { throw .noSuch(.delivery) }
+        state.parked.removeAll { change == nil || $0.change == change }
+        for delivery in wanted { state.insert(Delivery(delivery.change, people: delivery.people, nextAt: stamp.at)) }
         return Decision(
             Done(),
             outcome: Outcome(kind: .replayDelivery, person: nil, changes: [Deliveries.put(state, of: webhook)]))

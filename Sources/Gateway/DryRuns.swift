@@ -81,6 +81,11 @@ package final class DryRuns: Sendable {
         known.withLock { $0.all.first { $0.id == id && $0.project == project } }
     }
 
+    /// All remembered dry runs of a project, the oldest first.
+    package func statuses(of project: ProjectID) -> [Status] {
+        known.withLock { $0.all.filter { $0.project == project } }
+    }
+
     /// Stops a dry run of this project, if it runs.
     package func stop(_ id: ID, of project: ProjectID) {
         change(id) { status in

@@ -65,6 +65,9 @@ extension Gateway {
             return .later
         case .read(let look): return read(look, in: .first, progress, exchange)
         case .readOn(let look): return read(look, in: .later, progress, exchange)
+        case .wait(let begin):
+            begin { [self] next in exchange.post { [self] in go(on: next, progress, exchange) } }
+            return .later
         case .ask(let call, let then):
             guard let outbound else {
                 preconditionFailure("A surface asks other servers, and nobody is there to do it.")

@@ -19,6 +19,8 @@ package enum Step: Sendable {
     case readOn(@Sendable (any Snapshot) throws(StoreFault) -> Step)
     /// The call asks another server, and continues with the answer.
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
+    /// The call begins other work, which gives the next step, once and on any thread.
+    case wait(@Sendable (@escaping @Sendable (Step) -> Void) -> Void)
 
     /// The same step, as a later slice of a large read.
     package var later: Step {

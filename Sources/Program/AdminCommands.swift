@@ -246,6 +246,29 @@ enum RequestsCommand: ProgramCommand {
     }
 }
 
+enum JobsCommand: ProgramCommand {
+    static let name = "jobs"
+    static let summary =
+        "Lists imports, dry runs, the copy of the store and the compaction, shows one, or stops a dry run."
+    static let usage = """
+        onym jobs [ID] [--stop] [--data DIR] [--project ID] [--json]
+
+        Only a dry run of rules can be stopped. An import stops with its command, and goes on with the same command.
+        """
+    static let operands = ["[ID]"]
+    static let valuedFlags = ["project"]
+    static let switches = ["json", "stop"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let stops = context.arguments.has("stop")
+        guard let id = context.arguments.words.first else {
+            if stops { throw .usage("--stop needs the ID of a job.") }
+            return try context.show("GET", "/onym/v1/jobs")
+        }
+        return try context.show(stops ? "DELETE" : "GET", "/onym/v1/jobs/\(PercentCoding.encode(id))")
+    }
+}
+
 enum AuditCommand: ProgramCommand {
     static let name = "audit"
     static let summary = "Lists the calls of administrators, people in the console and the command line."

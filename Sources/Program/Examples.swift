@@ -40,6 +40,7 @@ package struct Example: Sendable {
         Example(
             "journal verify", "--receipt receipt.json",
             "Call 3 is in the journal, and the journal was not changed before it."),
+        Example("jobs", "compact", "id                compact\nkind              compact\n…\nstate             …\n…"),
         Example("audit", "--limit 1", "calls\n  seq 1  at …  kind set_up  …\n…"),
         Example("settings", "--mode development", "…\nmode                          development  (flag)\n…"),
         Example("console", "--role support", "http://127.0.0.1:8080/console#code=oc_1_…"),
@@ -115,6 +116,10 @@ package struct Example: Sendable {
         Example("entitlements remove", "--id plus", "removed plus"),
         Example("access set", "on_shared_receipt=freeze", "created seconds  on_shared_receipt freeze"),
         Example("access show", "", "created seconds  on_shared_receipt freeze"),
+        Example("webhooks list", "", "webhooks\n  id …  url http://127.0.0.1:9/  …"),
+        Example("webhooks show", "912746264890769790", "id                …\n…\nbehind_calls      …\n…"),
+        Example("webhooks test", "912746264890769790", "status            -\nms                …\nfault             …"),
+        Example("webhooks replay", "912746264890769790", "replayed          0"),
         Example("apps list", "", "apps\n  id 1  name Demo (idsync)  dialect idsync  …\n…"),
         Example(
             "apps create", "--name Web --dialect idsync --platform web --keys-file web.json",

@@ -12,7 +12,7 @@ package enum Program {
             "server",
             [
                 InitCommand.self, ServeCommand.self, DemoCommand.self, ConsoleCommand.self, StatusCommand.self,
-                RequestsCommand.self,
+                RequestsCommand.self, JobsCommand.self,
                 AuditCommand.self, JournalHeadCommand.self, JournalReceiptCommand.self, JournalProofCommand.self,
                 JournalVerifyCommand.self,
                 HealthCommand.self,
@@ -63,7 +63,13 @@ package enum Program {
                 MasterKeyRotateCommand.self, MasterKeyDropCommand.self,
             ]
         ),
-        ("events", [ChangesCommand.self]),
+        (
+            "events",
+            [
+                ChangesCommand.self, WebhooksListCommand.self, WebhooksShowCommand.self, WebhooksTestCommand.self,
+                WebhooksReplayCommand.self,
+            ]
+        ),
     ]
 
     private static let commands = groups.flatMap(\.commands)

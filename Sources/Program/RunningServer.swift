@@ -227,6 +227,7 @@ package final class RunningServer: Sendable {
                         .map { HMAC(key: $0).authenticate(content).bytes }
                 },
                 payload: ChangeCalls.payload))
+        inspection.send(through: dispatcher)
         purchaseChecker = PurchaseChecker(
             PurchaseChecker.Parts(
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
@@ -396,6 +397,7 @@ final class Inspection: Sendable {
     private let checker = Monitor<PurchaseChecker?>(nil)
     private let clockWatch = Monitor<ClockWatch?>(nil)
     private let requestLog = Monitor<RequestLog?>(nil)
+    private let dispatcher = Monitor<Dispatcher?>(nil)
     private let mint: Mint
     private let masterKeys: MasterKeys
     private let receipts: TestReceipts
@@ -478,7 +480,22 @@ final class Inspection: Sendable {
                 }),
             status: { [self] in status() },
             firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console,
-            isForTrying: isForTrying, requestLog: { [self] in requestLog.withLock { $0 } })
+            isForTrying: isForTrying, requestLog: { [self] in requestLog.withLock { $0 } },
+            sendToWebhook: { [self] in webhookSender })
+    }
+
+    /// Sends a message to a webhook; nil if no server runs.
+    private var webhookSender: WebhookSender? {
+        guard let dispatcher = dispatcher.withLock({ $0 }) else { return nil }
+        return { payload, id, webhook, project, then in
+            dispatcher.send(payload, id, to: webhook, in: project) { attempt in
+                switch attempt {
+                case .answered(let status): then(.answered(status))
+                case .failed(let why): then(.failed(why))
+                case .cancelled: then(.failed("The server ends."))
+                }
+            }
+        }
     }
 
     /// Sets the gateway that knows the last uses of keys.
@@ -489,6 +506,9 @@ final class Inspection: Sendable {
 
     /// Sets the log of requests, if the server has one.
     func keep(_ log: RequestLog?) { requestLog.withLock { $0 = log } }
+
+    /// Sets the sender of webhooks' messages.
+    func send(through dispatcher: Dispatcher) { self.dispatcher.withLock { $0 = dispatcher } }
 
     /// Sets the watch over the clock.
     func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
@@ -510,6 +530,7 @@ final class Inspection: Sendable {
         checker.withLock { $0 = nil }
         clockWatch.withLock { $0 = nil }
         requestLog.withLock { $0 = nil }
+        dispatcher.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {

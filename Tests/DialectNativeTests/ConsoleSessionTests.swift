@@ -286,6 +286,8 @@ struct ConsoleSessionTests {
             ("GET", "/stats", .viewer), ("GET", "/strategy", .viewer), ("GET", "/strategy/versions", .viewer),
             ("GET", "/people?order=recent", .viewer), ("POST", "/search/scan", .viewer),
             ("GET", "/stats/days", .viewer), ("GET", "/requests", .viewer), ("GET", "/requests/1", .viewer),
+            ("GET", "/jobs", .viewer), ("DELETE", "/jobs/x", .admin), ("POST", "/webhooks/1/test", .admin),
+            ("POST", "/webhooks/1/replay", .support), ("GET", "/webhooks/1", .admin),
             ("GET", "/people/\(person)/access", .viewer), ("POST", "/people/\(person)/grants", .support),
             ("DELETE", "/people/\(person)/grants/pro", .support), ("POST", "/transfers", .support),
             ("POST", "/merges", .support), ("POST", "/merges/m_1/undo", .support),

@@ -237,6 +237,70 @@ struct WebhookTests {
         #expect(try client.get("/onym/v1/deliveries?state=x").status == 400)
     }
 
+    @Test("a test message has the signature of all messages, and is kept nowhere", arguments: StoreKind.allCases)
+    func tested(_ kind: StoreKind) throws {
+        let isDown = Monitor(false)
+        let bodies = Monitor<[StandIn.Received]>([])
+        let receiver = StandIn { received in
+            bodies.withLock { $0.append(received) }
+            return isDown.withLock { $0 } ? .status(500, "") : .status(204, "")
+        }
+        let client = try client(kind)
+        let made = try hook(client, receiver.url, #","kinds":["person.merged"]"#)
+        let id = try #require(made.text("id"))
+        let seq = try client.get("/onym/v1/stats").number("last_seq")
+        let good = try client.post("/onym/v1/webhooks/\(id)/test")
+        #expect(good.status == 200 && good.number("status") == 204 && good["fault"] is NSNull, "\(good)")
+        let received = try #require(bodies.withLock { $0.last })
+        let (name, at) = (
+            Receiver.field("webhook-id", received) ?? "", Receiver.field("webhook-timestamp", received) ?? ""
+        )
+        let secret = try #require(made.text("secret"))
+        let key = try #require(Data(base64Encoded: String(secret.dropFirst(6))))
+        let signature = HMAC(key: Array(key)).authenticate(Array("\(name).\(at).\(received.body)".utf8)).bytes
+        #expect(Receiver.field("webhook-signature", received) == "v1,\(Base64.encode(signature))")
+        #expect(received.body.contains(#""type":"test""#) && received.body.contains(id))
+
+        isDown.withLock { $0 = true }
+        #expect(try client.post("/onym/v1/webhooks/\(id)/test").number("status") == 500)
+        #expect(try client.get("/onym/v1/deliveries").list("deliveries").isEmpty)
+        #expect(try client.get("/onym/v1/stats").number("last_seq") == seq)
+        #expect(try client.post("/onym/v1/webhooks/77/test").status == 404)
+        #expect(try client.get("/onym/v1/webhooks/77").status == 404)
+        #expect(try client.post("/onym/v1/webhooks/77/replay").status == 404)
+        #expect(try client.post("/onym/v1/webhooks/\(id)/replay").number("replayed") == 0)
+        let lonely = try hook(client, "http://127.0.0.1:9/", #","kinds":["person.merged"]"#)
+        let failed = try client.post("/onym/v1/webhooks/\(try #require(lonely.text("id")))/test")
+        #expect(failed["status"] is NSNull && failed.text("fault")?.isEmpty == false, "\(failed)")
+    }
+
+    @Test("all parked deliveries can be replayed together, and a webhook says how far it is")
+    func replayedTogether() throws {
+        let (clock, refuses) = (ManualClock(), Monitor(true))
+        let client = try client(.sqlite, clock)
+        let receiver = Receiver { _, _ in refuses.withLock { $0 } ? .status(500, "") : .status(200, "") }
+        let made = try hook(client, receiver.standIn.url, #","kinds":["person.created"]"#)
+        let id = try #require(made.text("id"))
+        for number in 0..<3 { try client.identify(#"{"customerid":"c\#(number)"}"#) }
+        func state() throws -> NativeClient.Answer { try client.get("/onym/v1/webhooks/\(id)") }
+        #expect(try Patience.until { try state().text("last_fault") == "The receiver answered 500." })
+        let waiting = try state()
+        #expect(waiting.text("waiting_since") != nil && waiting.number("behind_calls") != nil, "\(waiting)")
+        for _ in 0..<60 where try state().number("parked") != 3 {
+            let before = receiver.standIn.received.count
+            clock.advance(milliseconds: 4 * 3600 * 1000)
+            #expect(
+                try Patience.until {
+                    try receiver.standIn.received.count > before || state().number("parked") == 3
+                })
+        }
+        #expect(try state().number("parked") == 3)
+        refuses.withLock { $0 = false }
+        #expect(try client.post("/onym/v1/webhooks/\(id)/replay").number("replayed") == 3)
+        #expect(receiver.wait(for: 3).count == 3)
+        #expect(try Patience.until { try state().number("parked") == 0 && state().number("waiting") == 0 })
+    }
+
     @Test("a server that ends at any moment misses nothing, and goes on in order")
     func restarted() throws {
         let (folder, clock) = (TemporaryFolder(), ManualClock())

@@ -71,6 +71,13 @@ struct HelpExampleTests {
                 #expect(try shell("curl -sf http://127.0.0.1:\(server?.port ?? 0)/readyz").code == 0)
                 continue
             }
+            if example.command == "webhooks list" {
+                // No example makes a webhook, because it needs a receiver.
+                let address = "--unix-socket data/onym.sock http://localhost/onym/v1/webhooks"
+                let hook = #"{"url":"http://127.0.0.1:9/","kinds":["webhook.removed"]}"#
+                let made = try shell("curl -s \(address) -H 'Content-Type: application/json' -d '\(hook)'")
+                note(made.output, /"id":"(\d+)"/, as: "912746264890769790")
+            }
             if example.command == "migrate" {
                 #expect(server?.stop() == 0)
                 // A machine without PostgreSQL plays all the others.

@@ -20,21 +20,22 @@ export const path = (texts, ...values) =>
 /** The number of seconds after which a call without an answer is given up. */
 const patienceSeconds = 60;
 
-async function send(method, address, { query, body, signal, idempotencyKey, isUse = true, id = session.current?.id } = {}) {
+async function send(method, address, { query, body, raw, signal, idempotencyKey, isUse = true, id = session.current?.id } = {}) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== null && value !== undefined && value !== "") parameters.set(name, String(value).toWellFormed());
   }
   // All tabs have one cookie, so each call names the session of its tab.
   const fields = { "Onym-Console": id ?? "1", Accept: "application/json" };
-  if (body !== undefined) fields["Content-Type"] = "application/json";
+  if (raw) fields["Content-Type"] = "application/x-ndjson";
+  else if (body !== undefined) fields["Content-Type"] = "application/json";
   if (!isUse) fields["Onym-Use"] = "none";
   if (idempotencyKey) fields["Idempotency-Key"] = idempotencyKey;
   const limit = AbortSignal.timeout(patienceSeconds * 1000);
   let answer, text;
   try {
     answer = await fetch(address + (parameters.size ? `?${parameters}` : ""), {
-      method, headers: fields, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
+      method, headers: fields, body: raw ?? (body === undefined ? undefined : JSON.stringify(body)), cache: "no-store",
       credentials: "same-origin", redirect: "error", signal: signal ? AbortSignal.any([signal, limit]) : limit,
     });
     text = await answer.text();

@@ -50,7 +50,7 @@ extension Refusal {
     package static let callAlreadyUndone = Refusal(.conflict, "already_undone", "The call was taken back already.")
     package static let builtUpon = Refusal(
         .conflict, "built_upon",
-        "A later call changed a fact of this call. Take the later call back first, or call with ?cascade=true.")
+        "A later call changed a fact of this call. Take the later call back first, or let this call do that (cascade).")
 
     /// Later calls changed facts of the call.
     package static func builtUpon(_ above: [JournalSequence]) -> Refusal {
@@ -58,7 +58,8 @@ extension Refusal {
         let calls = above.map { "\($0.rawValue)" }.joined(separator: ", ")
         return Refusal(
             .conflict, builtUpon.code,
-            "Later calls changed facts of this call: \(calls). Take them back first, or call with ?cascade=true.")
+            "Later calls changed facts of this call: \(calls). Take them back first, or let this call do that (cascade)."
+        )
     }
     package static let changedMeanwhile = Refusal(
         .conflict, "changed_meanwhile", "One of the people changed after the dry run. Make the dry run again.")

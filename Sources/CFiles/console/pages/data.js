@@ -1,13 +1,16 @@
 // Data: projects, erased bytes, and devices that many people have used.
 
-import { get, may, path, post } from "../api.js";
+import { get, may, path, post, remove } from "../api.js";
 import { counted, h, moment, show, shown, tell } from "../h.js";
 import { change } from "../dialog.js";
-import { empty, facts, failure, fill, paged } from "../list.js";
+import { empty, facts, failure, fill, paged, table } from "../list.js";
+import { importFile, interrupted } from "./importing.js";
 import { holders } from "./person.js";
 import { personLink } from "./changes.js";
 
 const pollMilliseconds = 1500;
+const jobMilliseconds = 5000;
+const kinds = { import: "import", dry_run: "dry run of rules", backup: "copy of the store", compact: "compaction" };
 
 export default async function data(place, { heading, leave }) {
   heading("Data");
@@ -23,7 +26,26 @@ export default async function data(place, { heading, leave }) {
       try { await post("/compact"); tell("The compaction has started."); look(); } catch (fault) { state.append(failure(fault)); }
     } }, "Start a compaction") : null];
   });
-  show(place, h("h2", {}, "Compaction"), h("p", { class: "soft" }, "It removes the bytes of erased data from all files. The server starts one after each erasure, and once a day."), state,
+  const jobs = h("div");
+  let jobTimer;
+  leave(() => clearTimeout(jobTimer));
+  const lookAtJobs = () => fill(jobs, 4, async (signal) => {
+    const [{ jobs: all }, open] = await Promise.all([get("/jobs", {}, { signal }), interrupted(lookAtJobs, signal)]);
+    const isRunning = (job) => ["running", "waiting"].includes(job.state);
+    if (all.some(isRunning)) { clearTimeout(jobTimer); jobTimer = setTimeout(lookAtJobs, jobMilliseconds); }
+    return [open, table("Jobs", [
+      ["Job", (job) => shown(job.name ?? kinds[job.kind] ?? job.kind)], ["Kind", (job) => kinds[job.kind] ?? job.kind],
+      ["State", (job) => h("span", { class: isRunning(job) ? "look" : job.state === "failed" ? "bad" : null }, job.state)],
+      ["Done", (job) => job.of ? [h("progress", { max: job.of, value: job.done, "aria-label": `Done of ${job.id}` }), ` ${job.done.toLocaleString("en")} of ${job.of.toLocaleString("en")}`] : job.done.toLocaleString("en")],
+      ["Rate", (job) => job.rate === null ? shown(null) : `${Math.round(job.rate).toLocaleString("en")} a second`], ["Rejected", (job) => String(job.rejected)],
+      ["Begun", (job) => moment(job.begun_at)], ["Ended", (job) => moment(job.ended_at)],
+      ["Do", (job) => may.administer && job.kind === "dry_run" && isRunning(job) ? h("button", { class: "plain", type: "button", "aria-label": `Stop ${job.id}`, onclick: async () => {
+        try { await remove(path`/jobs/${job.id}`); lookAtJobs(); } catch (fault) { jobs.append(failure(fault)); }
+      } }, "stop") : null],
+    ], all)];
+  });
+  show(place, h("h2", {}, "Import"), may.administer ? h("p", { class: "row" }, h("button", { type: "button", onclick: () => importFile(null, lookAtJobs) }, "Import a file…")) : null, jobs,
+    h("h2", {}, "Compaction"), h("p", { class: "soft" }, "It removes the bytes of erased data from all files. The server starts one after each erasure, and once a day."), state,
     may.act ? [h("h2", {}, "Devices"), h("p", { class: "soft" }, "A device that many people have used can be released: then it names nobody."),
       h("button", { type: "button", onclick: release }, "Release a device…")] : null,
     may.administer && [h("h2", {}, "Projects"), paged("Projects", [["Project", (one) => shown(one.name)], ["Id", (one) => shown(one.id, "id")], ["Made", (one) => moment(one.made_at)]],
@@ -31,7 +53,7 @@ export default async function data(place, { heading, leave }) {
         const page = await get("/projects", { cursor }, { signal });
         return { rows: page.projects, next: page.next_cursor };
       }, empty("There is no project."))]);
-  await look();
+  await Promise.all([look(), lookAtJobs()]);
 }
 
 function release() {

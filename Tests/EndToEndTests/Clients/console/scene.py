@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -16,9 +17,15 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 class Server:
     """The built program over a new store in a folder that goes away."""
 
-    def __init__(self, program, mode="production", flags=()):
+    def __init__(self, program, mode="production", flags=(), has_shim=False):
         self.program = program
         self.folder = tempfile.mkdtemp(prefix="onym-console-")
+        self.environment = None
+        if has_shim:
+            library = self.folder + "/shim.so"
+            source = str(pathlib.Path(__file__).resolve().parent / "shim.c")
+            subprocess.run([shutil.which("clang") or "cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+            self.environment = {**os.environ, "LD_PRELOAD": library, "ONYM_SHIM": self.folder}
         made = subprocess.run([program, "init", "--data", self.folder + "/data", "--json"], check=True, capture_output=True, text=True)
         self.keys = json.loads(made.stdout)
         with socket.socket() as free:
@@ -31,7 +38,7 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen(
-            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log)
+            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log, env=self.environment)
         for _ in range(200):
             try:
                 if self.call("GET", "/readyz")[0] == 200:
@@ -40,6 +47,20 @@ class Server:
                 time.sleep(0.05)
         else:
             raise RuntimeError("The server does not start: " + open(self.folder + "/log").read())
+
+    def set_clock(self, seconds):
+        """Sets the clock of the program ahead by some seconds."""
+        new = pathlib.Path(self.folder, "offset.new")
+        new.write_text(str(seconds))
+        new.rename(pathlib.Path(self.folder, "offset"))
+
+    def fill_disk(self, is_full=True):
+        """Takes all room from the disk of the program, or gives it back."""
+        place = pathlib.Path(self.folder, "full")
+        if is_full:
+            place.touch()
+        else:
+            place.unlink()
 
     def end(self):
         self.process.terminate()

@@ -36,6 +36,12 @@ def for_trying(run):
     return run
 
 
+def with_shim(run):
+    """The program of the story has another clock and another disk."""
+    run.has_shim = True
+    return run
+
+
 def with_flags(*flags):
     """The server of the story runs with further flags."""
     def mark(run):
@@ -946,6 +952,182 @@ def a_request_of_an_error(scene):
     check_page(tab, "a request that is not there")
 
 
+def until(condition, seconds=20):
+    """Waits until something is so; answers whether it is."""
+    for _ in range(seconds * 20):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@story
+@with_shim
+@with_flags("--webhook-private-addresses", "allow")
+def a_receiver_is_down(scene):
+    """A webhook's receiver is down for more than a day; its deliveries are parked, and then replayed."""
+    import http.server
+    import threading
+    state = {"status": 500, "taken": []}
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            state["taken"].append((message["type"], state["status"]))
+            self.send_response(state["status"])
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    tab = scene.tab().sign_in(to="#/webhooks")
+    tab.page.get_by_role("button", name="Make a webhook…").click()
+    dialog = tab.page.get_by_role("dialog", name="Make a webhook")
+    dialog.get_by_label("Address").fill(f"http://127.0.0.1:{receiver.server_port}/")
+    dialog.get_by_label("Kinds of changes").fill("person.created")
+    dialog.get_by_role("button", name="Make", exact=True).click()
+    tab.page.get_by_role("dialog", name="Secret of the webhook").get_by_role("button", name="Close").click()
+    test = tab.page.get_by_role("button", name="Test the webhook")
+    test.click()
+    dialog = tab.page.get_by_role("dialog", name="Test of a webhook")
+    expect(dialog).to_contain_text("500, not taken")
+    check_page(tab, "test of a webhook")
+    dialog.get_by_role("button", name="Close").click()
+    scene.ada()
+    # A session would not outlive the day, so the page is closed meanwhile.
+    tab.page.close()
+    parked = lambda: scene.server.admin("GET", "/onym/v1/deliveries?state=parked")[1]["deliveries"]
+    hours = 0
+    while len(parked()) < 2:
+        assert hours < 80, "the deliveries are parked after a day"
+        tries = len(state["taken"])
+        hours += 4
+        scene.server.set_clock(hours * 3600)
+        assert until(lambda: len(state["taken"]) > tries or len(parked()) == 2), "each is tried again"
+    tab = scene.tab().sign_in(to="#/health")
+    tab.page.get_by_role("link", name="Some deliveries are parked").click()
+    tab.page.get_by_role("heading", name="Webhooks", level=1).wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("table", name="Deliveries that wait or are parked")).to_contain_text("The receiver answered 500.")
+    pictures(scene, tab, "webhook-parked")
+    state["status"] = 200
+    # One by its own button, by keyboard; the others together.
+    one = tab.page.get_by_role("button", name="Replay d_").first
+    one.focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("tried again")).to_be_visible()
+    tab.page.get_by_role("button", name="Replay all").click()
+    dialog = tab.page.get_by_role("dialog", name="Replay all parked deliveries")
+    expect(dialog).to_contain_text("1 delivery is parked")
+    check_page(tab, "replay of all")
+    confirm(tab, "Replay")
+    assert until(lambda: [kind for kind, status in state["taken"] if status == 200].count("person.created") == 2), state
+    tab.page.get_by_role("button", name="Test the webhook").click()
+    dialog = tab.page.get_by_role("dialog", name="Test of a webhook")
+    expect(dialog).to_contain_text("200, taken")
+    expect(dialog).to_contain_text("none")
+    receiver.shutdown()
+
+
+@story
+@with_shim
+def a_full_disk_and_a_set_clock(scene):
+    """The disk fills up, and the clock is set; the page Health says so, and what to do."""
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 503"]
+    tab.sign_in(to="#/health")
+    store = tab.page.locator(".tile").filter(has=tab.page.get_by_role("heading", name="Store"))
+    clock = tab.page.locator(".tile").filter(has=tab.page.get_by_role("heading", name="Clock"))
+    expect(store).to_contain_text("it can be written")
+    expect(clock).to_contain_text("It agrees with the journal")
+    scene.server.fill_disk()
+    status, _ = scene.server.call("POST", "/v1/identify", {"environment": "development", "known_identities": {"customerid": "late"}}, {"x-mp-key": scene.server.keys["idsync"]["web_key"]})
+    assert status == 503, status
+    tab.page.reload()
+    expect(store).to_contain_text("bad")
+    expect(store).to_contain_text("free space of its disk")
+    # What was there can still be read.
+    tab.go(f"#/person/{scene.customer}")
+    expect(tab.page.get_by_role("heading", level=1)).to_contain_text("ada")
+    tab.go("#/health")
+    pictures(scene, tab, "health-full")
+    scene.server.fill_disk(False)
+    assert until(lambda: scene.server.call("GET", "/readyz")[0] == 200), "the server takes calls again"
+    late = scene.server.identify(customerid="late")
+    assert late, "the same call is done now"
+    # The clock goes ten minutes ahead, and back: time in the journal never goes back.
+    scene.server.set_clock(600)
+    scene.server.identify(customerid="ahead")
+    scene.server.set_clock(0)
+    assert until(lambda: "clock" in scene.server.call("GET", "/readyz")[1]), "the clock is behind the journal"
+    tab.go("#/changes")
+    tab.go("#/health")
+    expect(clock).to_contain_text("look")
+    expect(clock).to_contain_text("Look whether the clock of this machine is synchronized")
+    check_page(tab, "health with a wrong clock")
+    pictures(scene, tab, "health-clock")
+
+
+@story
+def an_import_over_a_reload(scene):
+    """A file is tried, imported to the middle, and the page is loaded again; the import goes on where it stood."""
+    lines = []
+    for number in range(3000):
+        lines.append(json.dumps({"kind": "person", "key": f"file:p{number}", "made": 1}))
+        lines.append(json.dumps({"kind": "link", "key": f"file:p{number}", "type": "customerid", "value": f"import-{number}"}))
+    lines.insert(11, "this is no record")
+    file = pathlib.Path(scene.server.folder, "people.jsonl")
+    file.write_text("\n".join(lines) + "\n")
+    tab = scene.tab().sign_in(to="#/data")
+    check_page(tab, "data")
+    tab.page.get_by_role("button", name="Import a file…").click()
+    dialog = tab.page.get_by_role("dialog", name="Import a file")
+    dialog.get_by_label("File", exact=True).set_input_files(str(file))
+    check_page(tab, "import of a file")
+    dialog.get_by_role("button", name="Import", exact=True).click()
+    expect(dialog).to_contain_text("Nothing was changed", timeout=30000)
+    expect(dialog.get_by_role("table")).to_contain_text("12")
+    assert scene.server.admin("GET", "/onym/v1/people?type=customerid&value=import-1")[1]["people"] == []
+    check_page(tab, "a tried import")
+    tab.picture(scene.pictures, "import-tried")
+    # The third batch does not come back before the reload.
+    batches = []
+    def hold(route):
+        batches.append(route)
+        if len(batches) < 3:
+            route.continue_()
+    tab.page.route("**/batches?*", hold)
+    dialog.get_by_role("button", name="Import", exact=True).click()
+    assert until(lambda: (tab.page.wait_for_timeout(20), len(batches) >= 3)[1]), "three batches were sent"
+    tab.page.unroute("**/batches?*")
+    tab.allowed = ["ERR_", "Failed to load"]
+    tab.page.reload()
+    tab.page.get_by_role("heading", name="Data", level=1).wait_for()
+    tab.settle()
+    expect(tab.page.get_by_role("table", name="Jobs")).to_contain_text("running")
+    pictures(scene, tab, "import-interrupted")
+    tab.page.get_by_role("button", name="Go on with the import of people.jsonl").click()
+    dialog = tab.page.get_by_role("dialog", name="Go on with an import")
+    other = pathlib.Path(scene.server.folder, "other.jsonl")
+    other.write_text(file.read_text().replace("import-0", "import-x"))
+    dialog.get_by_label("File", exact=True).set_input_files(str(other))
+    dialog.get_by_role("button", name="Go on", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("another file")
+    dialog.get_by_label("File", exact=True).set_input_files(str(file))
+    dialog.get_by_role("button", name="Go on", exact=True).click()
+    expect(dialog).to_contain_text("Done.", timeout=60000)
+    dialog.get_by_role("button", name="Close").click()
+    tab.settle()
+    row = tab.page.get_by_role("table", name="Jobs").get_by_role("row").filter(has_text="people.jsonl")
+    expect(row).to_contain_text("done")
+    expect(row).to_contain_text("6,001")
+    for number in (0, 1499, 2999):
+        assert len(scene.server.admin("GET", f"/onym/v1/people?type=customerid&value=import-{number}")[1]["people"]) == 1, number
+
+
 @story
 def no_network(scene):
     scene.ada()
@@ -1146,7 +1328,7 @@ def main():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             begun = time.monotonic()
-            server = Server(program, getattr(STORIES[name], "mode", "production"), getattr(STORIES[name], "flags", ()))
+            server = Server(program, getattr(STORIES[name], "mode", "production"), getattr(STORIES[name], "flags", ()), getattr(STORIES[name], "has_shim", False))
             scene = Scene(browser, server, files, pictures)
             fault = None
             try:
