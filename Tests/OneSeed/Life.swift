@@ -155,8 +155,9 @@ struct Life {
     /// Sends an answered call again: it gets the same answer.
     private mutating func repeatEarlier(_ chance: inout Chance, at place: Int) throws(History.Failure) {
         guard let machine, let earlier = chance.pick(repeatable) else { return }
-        // The server remembers a call for a day, by its own clock.
-        guard abs(machine.wall.milliseconds - earlier.at) < 20 * 3_600_000, !hasTakenBack else { return }
+        // The server remembers a call for a day, by its own clock, which stays where it is when the wall clock goes back.
+        let now = max(machine.wall.milliseconds, lastMade.at)
+        guard abs(now - earlier.at) < 20 * 3_600_000, !hasTakenBack else { return }
         let before = written[earlier.id]
         guard let answer = machine.send(earlier.call.bytes(id: earlier.id)) else {
             if machine.disk.hasLostPower {
