@@ -25,6 +25,8 @@ struct Life {
     /// Who claimed an anonymous id of the Claim dialect.
     private var claims: [String: String] = [:]
     /// Which install redeemed a code.
+    /// The merges in force before the present step.
+    private var mergesBefore: Set<MergeID> = []
     private var redeemed: [String: String] = [:]
     private var erased: [String] = []
     private var hasTakenBack = false
@@ -43,6 +45,7 @@ struct Life {
     mutating func take(_ step: History.Step, at place: Int) throws(History.Failure) {
         guard let machine else { throw fail("start", place, "the first start failed") }
         if !step.isCall { trace.add("\(place) \(step)") }
+        mergesBefore = Set(machine.shadow.facts.merges.map(\.id))
         switch step {
         case .call(let deed, let seed): try call(deed, seed, at: place)
         case .twice(let deed, let seed): try callTwice(deed, seed, at: place)
@@ -421,16 +424,28 @@ extension Life {
         }
     }
 
-    /// An anonymous id belongs to the first user that claims it.
+    /// An anonymous id belongs to the first user that claims it, and to the users that were one with this user before.
     private mutating func checkClaim(_ call: MadeCall, at place: Int) throws(History.Failure) {
         guard !hasTakenBack, let body = call.body?.data(using: .utf8),
             let names = try? JSONSerialization.jsonObject(with: body) as? [String: String],
             let anonymous = names["anonymous_id"], let user = names["user_id"]
         else { return }
-        if let first = claims[anonymous], first != user {
+        if let first = claims[anonymous], first != user, !wereOne(first, user) {
             throw fail("claim", place, "\(anonymous) was claimed by \(first), and then by \(user)")
         }
         claims[anonymous] = user
+    }
+
+    /// Whether two users were one person, for another reason than a claim of the present step.
+    private func wereOne(_ user: String, _ other: String) -> Bool {
+        guard let machine, let store = machine.store else { return false }
+        let facts = machine.shadow.facts
+        func holder(_ user: String) -> PersonID? {
+            facts.holders[Identity(.claimUserID, user, in: ProjectID(rawValue: 1), hash: store.hash).key]?.first
+        }
+        guard let one = holder(user), let another = holder(other) else { return false }
+        let merges = facts.merges.filter { $0.rule != .claim || mergesBefore.contains($0.id) }
+        return ListedGroup(of: one, merges).group.members.contains(another)
     }
 
     /// A code works once, and not longer than ten minutes of the wall clock.
