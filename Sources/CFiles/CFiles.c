@@ -308,6 +308,9 @@ static const unsigned char docs_decisions_0059_several_master_keys_md[] = {
 static const unsigned char docs_decisions_0060_a_log_of_requests_md[] = {
 #embed "../../docs/decisions/0060-a-log-of-requests.md"
 };
+static const unsigned char docs_decisions_0061_a_history_with_an_end_md[] = {
+#embed "../../docs/decisions/0061-a-history-with-an-end.md"
+};
 static const unsigned char docs_decisions_0064_a_tree_over_the_journal_md[] = {
 #embed "../../docs/decisions/0064-a-tree-over-the-journal.md"
 };
@@ -432,6 +435,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0054-a-scan-in-slices.md", docs_decisions_0054_a_scan_in_slices_md),
     FILE_OF("docs", "decisions/0059-several-master-keys.md", docs_decisions_0059_several_master_keys_md),
     FILE_OF("docs", "decisions/0060-a-log-of-requests.md", docs_decisions_0060_a_log_of_requests_md),
+    FILE_OF("docs", "decisions/0061-a-history-with-an-end.md", docs_decisions_0061_a_history_with_an_end_md),
     FILE_OF("docs", "decisions/0064-a-tree-over-the-journal.md", docs_decisions_0064_a_tree_over_the_journal_md),
     FILE_OF("docs", "decisions/0070-what-is-kept-of-old-rows.md", docs_decisions_0070_what_is_kept_of_old_rows_md),
     FILE_OF("docs", "decisions/0071-members-of-bodies.md", docs_decisions_0071_members_of_bodies_md),

@@ -18,13 +18,13 @@ enum AccessCalls {
                     """,
                 query: [AsOf.parameter],
                 responses: [.init(.ok, "The access.", schema: schema)]
-                    + Native.problems([.badRequest, .notFound, .conflict])),
+                    + Native.problems([.badRequest, .notFound, .conflict, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
                 let (now, asOf) = (caller.now, try AsOf(request))
                 return { snapshot throws(StoreFault) in
                     let moment = try asOf.moment(now, snapshot)
-                    return try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    return try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                         switch name.find(in: project, snapshot) {
                         case .failure(let problem): return problem.response(id)
                         case .success(let person):

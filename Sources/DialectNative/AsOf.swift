@@ -26,13 +26,17 @@ enum AsOf: Sendable {
         }
     }
 
+    /// The code of an answer to a question about a moment before the history.
+    static let gone = "history_gone"
+
     static let parameter = Schema.Property(
         "at", .string("The moment of the question: a time, or seq: and the number of a call. The default is now."))
 
-    /// Reads the facts of that moment.
-    func read<Result>(
-        in project: ProjectID, _ snapshot: any Snapshot, _ body: (any Snapshot) throws(StoreFault) -> Result
-    ) throws(StoreFault) -> Result {
+    /// Answers from the facts of that moment. A moment before the end of the project's history gets 410.
+    func answer(
+        in project: ProjectID, _ snapshot: any Snapshot, _ id: RequestID,
+        _ body: (any Snapshot) throws(StoreFault) -> Response
+    ) throws(StoreFault) -> Response {
         let last = try snapshot.lastCall()
         let end: JournalSequence
         switch self {
@@ -40,7 +44,17 @@ enum AsOf: Sendable {
         case .moment(let moment): end = try snapshot.lastCall(upTo: moment)
         case .call(let call): end = call
         }
-        return end >= last ? try body(snapshot) : try PastSnapshot.read(snapshot, after: end, in: project, body)
+        if end >= last { return try body(snapshot) }
+        let historyEnd = try snapshot.historyEnd(of: project)
+        guard end >= historyEnd else {
+            return Native.problem(
+                .gone, code: AsOf.gone,
+                """
+                The history of the project begins with call \(historyEnd.rawValue): earlier values of properties are gone, \
+                because retention_days_history is set.
+                """, id)
+        }
+        return try PastSnapshot.read(snapshot, after: end, in: project, body)
     }
 
     /// The moment on the clock, for access that ends by itself.

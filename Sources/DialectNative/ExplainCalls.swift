@@ -23,7 +23,7 @@ enum ExplainCalls {
                     .init("b", .string("As a."), required: true), AsOf.parameter,
                 ],
                 responses: [.init(.ok, "The chain, or the reason.", schema: .anyOf([connectedSchema, apartSchema]))]
-                    + Native.problems([.badRequest])),
+                    + Native.problems([.badRequest, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 guard let first = request.query?["a"], let second = request.query?["b"], !first.isEmpty,
                     !second.isEmpty
@@ -41,14 +41,14 @@ enum ExplainCalls {
                             .badRequest, code: Native.validationError,
                             "\(text.prefix(64)) is neither type:value nor the id of a person.", request.id))
                 }
-                let (project, asOf) = (caller.project, try AsOf(request))
+                let (project, id, asOf) = (caller.project, request.id, try AsOf(request))
                 return { snapshot throws(StoreFault) in
-                    let relation = try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
-                        try Relation(
+                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
+                        let relation = try Relation(
                             one.explained(first, in: project, snapshot),
                             other.explained(second, in: project, snapshot), snapshot)
+                        return Native.json(.ok) { write(relation, &$0) }
                     }
-                    return Native.json(.ok) { write(relation, &$0) }
                 }
             }),
         Endpoint(
@@ -63,14 +63,14 @@ enum ExplainCalls {
                             .init("nodes", .array(.object([])), required: true),
                             .init("edges", .array(.object([])), required: true),
                         ]))
-                ] + Native.problems([.notFound, .conflict])),
+                ] + Native.problems([.notFound, .conflict, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
                 let asOf = try AsOf(request)
                 return { snapshot throws(StoreFault) in
-                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                         switch name.find(in: snapshot) {
                         case .failure(let problem): return problem.response(id)
                         case .success(let person):

@@ -32,7 +32,7 @@ enum PeopleCalls {
                         schema: .anyOf([
                             .object([.init("people", .array(profileSchema), required: true)]), RecentPeople.schema,
                         ]))
-                ] + Native.problems([.badRequest])),
+                ] + Native.problems([.badRequest, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (project, id) = (caller.project, request.id)
                 let asOf = try AsOf(request)
@@ -55,19 +55,18 @@ enum PeopleCalls {
                 }
                 let keys = PersonName.keys(type, PersonName.values(type, value, caller, tools), caller, tools)
                 return { snapshot throws(StoreFault) in
-                    let profiles = try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                         var profiles: [(PersonID, Profile)] = []
                         for person in PersonName.holders(keys, snapshot).sorted().prefix(peopleAtMost) {
                             if let profile = try Profile(person, in: project, snapshot, page: firstPage) {
                                 profiles.append((person, profile))
                             }
                         }
-                        return profiles
-                    }
-                    return Native.json(.ok) { json in
-                        json.key("people")
-                        json.array { json in
-                            for (person, profile) in profiles { json.object { write(profile, of: person, &$0) } }
+                        return Native.json(.ok) { json in
+                            json.key("people")
+                            json.array { json in
+                                for (person, profile) in profiles { json.object { write(profile, of: person, &$0) } }
+                            }
                         }
                     }
                 }
@@ -86,7 +85,7 @@ enum PeopleCalls {
                     .init("cursor", .string("The next_cursor of the page before.")), AsOf.parameter,
                 ],
                 responses: [.init(.ok, "The person.", schema: profileSchema)]
-                    + Native.problems([.badRequest, .notFound, .conflict])),
+                    + Native.problems([.badRequest, .notFound, .conflict, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
@@ -96,7 +95,7 @@ enum PeopleCalls {
                     after: list.cursor.map { PersonID(rawValue: Int64($0)) }, limit: list.limit)
                 let asOf = try AsOf(request)
                 return { snapshot throws(StoreFault) in
-                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                         switch name.find(in: snapshot) {
                         case .failure(let problem): return problem.response(id)
                         case .success(let person):
@@ -131,14 +130,14 @@ enum PeopleCalls {
                             .init("rows", .array(.object([])), required: true),
                             .init("next_cursor", .anyOf([.string(), .null]), required: true),
                         ]))
-                ] + Native.problems([.badRequest, .notFound, .conflict])),
+                ] + Native.problems([.badRequest, .notFound, .conflict, .gone])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
                 let (filter, asOf) = (try timelineFilter(request), try AsOf(request))
                 return { snapshot throws(StoreFault) in
-                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                         switch name.find(in: project, snapshot) {
                         case .failure(let problem): return problem.response(id)
                         case .success(let person):
@@ -165,12 +164,12 @@ enum PeopleCalls {
                         .init("calls", .array(JournalText.schema), required: true),
                         .init("next_cursor", .anyOf([.string(), .null]), required: true),
                     ]))
-            ] + Native.problems([.badRequest, .notFound, .conflict])),
+            ] + Native.problems([.badRequest, .notFound, .conflict, .gone])),
         action: .query { request, caller, tools throws(Rejection) in
             let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
             let (list, asOf) = (try ListQuery(request), try AsOf(request))
             return { snapshot throws(StoreFault) in
-                try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
                     switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):

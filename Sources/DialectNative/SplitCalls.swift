@@ -129,9 +129,13 @@ enum SplitCalls {
                         let identities = made.identities.map {
                             Identity($0.type, $0.value, in: project, hash: snapshot.hash)
                         }
+                        let properties = try snapshot.properties(of: made.split)
+                        if !properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
+                            return .answer(Native.problem(.refused(.cannotUndo(.historyGone)), id))
+                        }
                         let act = UndoSplit(
                             split, of: person, into: into, identities: identities,
-                            properties: try snapshot.properties(of: made.split), reason: reason)
+                            properties: properties, reason: reason)
                         if made.split.isUndone {
                             guard isRepeatable, !isDry else { return .answer(missing) }
                             // An earlier try of this call may have undone the split, so the writer decides.

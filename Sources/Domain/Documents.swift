@@ -87,6 +87,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case erasedFromRuns = 85
     /// The end of the rows of a project and kind that retention removes.
     case expiredRows = 87
+    /// The call up to which superseded versions of documents have no content.
+    case historyEnd = 127
     /// The ids of a person's attachments.
     case attachmentList = 39
     /// The state of a user in the Entitlements dialect.
@@ -192,6 +194,10 @@ package struct DocumentKey: Hashable, Sendable {
 }
 
 extension DocumentKind {
+    /// The kinds whose superseded versions lose their content when retention says so: what calls write often, and what is about a
+    /// person. Other kinds have few versions, and name the calls of splits, purchases and merges.
+    package static let forgetting: [DocumentKind] = [.attributes, .properties, .traits, .accessProperties, .appUser]
+
     /// Whether the id of a person is the key of such documents.
     var isOfPerson: Bool {
         switch self {
@@ -205,7 +211,8 @@ extension DocumentKind {
             .definitionList, .definition, .attachmentsOfEvent, .comments, .appFacts, .issueState, .comment,
             .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors,
             .claimProjectSettings, .claimAppSettings, .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns,
-            .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
+            .expiredRows, .historyEnd, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour,
+            .checkStart,
             .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews, .storeOptions, .install,
             .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
             .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .masterKeys, .importProgress,

@@ -28,12 +28,46 @@ package struct ExpiredRows: Equatable, Sendable {
     package func includes(at moment: Instant, _ number: RowNumber) -> Bool { moment < before && number <= upTo }
 }
 
-/// A note of the server: the retention of a project reaches further rows. The note comes before the server removes the rows, so
-/// that runs never show removed rows.
+/// The end of a project's history: versions of documents that a call up to this one superseded have no content, so no question
+/// about an earlier moment is answered (spec/taking-back.md, section 4). The kinds are in ``DocumentKind/forgetting``.
+package struct HistoryEnd: Equatable, Sendable {
+    package let call: JournalSequence
+
+    package init(_ call: JournalSequence) { self.call = call }
+
+    package static func key(of project: ProjectID) -> DocumentKey {
+        DocumentKey(.historyEnd, of: Int64(project.rawValue))
+    }
+
+    package init?(packed: [UInt8]?) {
+        var unpacker = Unpacker(packed ?? [])
+        guard let call = unpacker.integer() else { return nil }
+        self.call = JournalSequence(rawValue: Int64(bitPattern: call))
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: call.rawValue))
+        return packer.bytes
+    }
+}
+
+extension Snapshot {
+    /// The end of a project's history; zero if it goes back to the first call.
+    package func historyEnd(of project: ProjectID) throws(StoreFault) -> JournalSequence {
+        HistoryEnd(packed: try document(HistoryEnd.key(of: project)))?.call ?? .zero
+    }
+}
+
+/// A note of the server: the retention of a project reaches further rows, or further history. The note comes before the server
+/// removes the contents, so that no read shows a part of them.
 package struct ExpireRows: Act {
     package let ends: [RowKind: ExpiredRows]
+    package let history: HistoryEnd?
 
-    package init(_ ends: [RowKind: ExpiredRows]) { self.ends = ends }
+    package init(_ ends: [RowKind: ExpiredRows], history: HistoryEnd? = nil) {
+        (self.ends, self.history) = (ends, history)
+    }
 
     package static var kinds: [ActKind] { [.expireRows] }
     package static var readsMerges: Bool { false }
@@ -48,6 +82,12 @@ package struct ExpireRows: Act {
             let key = ExpiredRows.key(of: kind, in: project)
             if let known = ExpiredRows(packed: view.document(key)), known.before >= end.before { continue }
             changes.append(.documentPut(key, .nobody, end.packed))
+        }
+        if let history {
+            let known = HistoryEnd(packed: view.document(HistoryEnd.key(of: project)))
+            if known.map({ $0.call < history.call }) ?? true {
+                changes.append(.documentPut(HistoryEnd.key(of: project), .nobody, history.packed))
+            }
         }
         if changes.isEmpty { return Decision(Done()) }
         return Decision(Done(), outcome: Outcome(kind: .expireRows, person: nil, changes: changes))

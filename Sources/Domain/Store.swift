@@ -69,6 +69,17 @@ package protocol Store: AnyObject, Sendable {
     /// the store stays.
     func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows?
 
+    /// Removes the content of versions of documents that a call up to a call superseded, of the kinds in
+    /// ``DocumentKind/forgetting``.
+    ///
+    /// - Parameters:
+    ///   - place: the version after which the store continues to look; 0 at first.
+    ///   - limit: the greatest number of versions to look at.
+    /// - Returns: the place of the next step; the same place if there is nothing more to look at.
+    func forgetVersions(
+        after place: Int64, supersededUpTo call: JournalSequence, limit: Int
+    ) throws(StoreFault) -> Int64
+
     /// Removes a part of the rows and documents of erased people from the store; true if more remains. After ``commit(_:)``
     /// no reader sees them.
     func sweep() throws(StoreFault) -> Bool

@@ -4,6 +4,8 @@ package import Domain
 package struct Retention: Equatable, Sendable {
     /// The days by kind. Other kinds are kept for ever.
     package var days: [RowKind: Int] = [:]
+    /// The days for which superseded versions of documents keep their content; nil for ever.
+    package var historyDays: Int?
 
     package init() {}
 
@@ -33,7 +35,24 @@ package struct Retention: Equatable, Sendable {
     }
 }
 
-/// Removes old rows in small steps, so that no batch waits long.
+extension Retention {
+    /// The end of a project's history at a moment, and whether it is later than the end that the store has; nil for a history
+    /// without an end.
+    func historyEnd(
+        of project: ProjectID, at now: Instant, _ store: any Store
+    ) throws(StoreFault) -> (end: JournalSequence, isLater: Bool)? {
+        try store.read { snapshot throws(StoreFault) in
+            let known = try snapshot.historyEnd(of: project)
+            guard let historyDays else { return known == .zero ? nil : (known, false) }
+            let exact = now.milliseconds - Int64(historyDays) * Retention.dayMilliseconds
+            let end = try snapshot.lastCall(
+                upTo: Instant(milliseconds: exact - exact % Retention.hourMilliseconds - 1))
+            return end > known ? (end, true) : (known, false)
+        }
+    }
+}
+
+/// Removes old rows and old versions of documents in small steps, so that no batch waits long.
 struct RetentionPass {
     private let retention: Retention
     private let monotonic: () -> UInt64
@@ -41,6 +60,9 @@ struct RetentionPass {
     private var left: [OldRows] = []
     /// The rows that an earlier pass removed. Later rows have other ends.
     private var removed: [OldRows] = []
+    /// The end of the history of all projects, and the last version that was looked at.
+    private var history: (end: JournalSequence, place: Int64)?
+    private var forgottenUpTo: Int64 = 0
     private var limit = RetentionPass.rows.lowerBound
 
     /// The limits of rows in one step.
@@ -63,10 +85,18 @@ struct RetentionPass {
             let wanted = RetentionPass.oldRows(ends, projects: writer.projects)
             removed = removed.filter(wanted.contains)
             left = wanted.filter { !removed.contains($0) }
-            return !left.isEmpty
+            history = writer.expireHistory(retention, at: now).map { ($0, forgottenUpTo) }
+            return !left.isEmpty || history != nil
         }
-        guard let next = left.last else { return false }
         let start = monotonic()
+        guard let next = left.last else {
+            guard let (end, place) = history else { return false }
+            let reached = writer.forgetVersions(after: place, supersededUpTo: end, limit: limit)
+            history = reached == place ? nil : (end, reached)
+            forgottenUpTo = reached
+            adapt(since: start)
+            return history != nil
+        }
         if let rest = writer.expire(next, limit: limit) {
             left[left.count - 1] = rest
         } else {
@@ -75,10 +105,15 @@ struct RetentionPass {
             whole.after = nil
             if !writer.needsRecovery { removed.append(whole) }
         }
+        adapt(since: start)
+        return !left.isEmpty || history != nil
+    }
+
+    /// Adapts the size of the next step to the time that a step took.
+    private mutating func adapt(since start: UInt64) {
         let taken = monotonic() &- start
         limit = taken > RetentionPass.stepNanoseconds / 2 ? limit / 2 : limit * 5 / 4
         limit = min(max(limit, RetentionPass.rows.lowerBound), RetentionPass.rows.upperBound)
-        return !left.isEmpty
     }
 
     /// The rows to remove. First the rows of all projects up to the earliest end go: their removal is cheaper. The array's last

@@ -138,6 +138,35 @@ extension Writer {
         }
     }
 
+    /// Removes the content of some superseded versions of documents. Returns the place of the next step, which is the same after the
+    /// last version and after a fault.
+    func forgetVersions(after place: Int64, supersededUpTo call: JournalSequence, limit: Int) -> Int64 {
+        guard !needsRecovery else { return place }
+        do throws(StoreFault) {
+            return try store.forgetVersions(after: place, supersededUpTo: call, limit: limit)
+        } catch {
+            needsRecovery = true
+            return place
+        }
+    }
+
+    /// Keeps the ends of history that retention has at a moment. Returns the earliest end; nil if a project's history has no end, and
+    /// after a fault.
+    func expireHistory(_ retention: Retention, at now: Instant) -> JournalSequence? {
+        guard !needsRecovery else { return nil }
+        var earliest: JournalSequence?
+        for project in store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            guard let next = try? retention.historyEnd(of: project, at: now, store) else { return nil }
+            if next.isLater {
+                let job = Job(
+                    call: Call(project: project, key: nil), act: ExpireRows([:], history: HistoryEnd(next.end)))
+                guard case .success = process([job], at: now)[0] else { return nil }
+            }
+            earliest = min(earliest ?? next.end, next.end)
+        }
+        return earliest
+    }
+
     /// The number of projects.
     var projects: Int { store.directory.projects.count }
 

@@ -235,10 +235,15 @@ enum ServerSettings {
                 demand: { $0 == "0" ? nil : integer(retentionDays, $0).map { "0, or \($0)" } })
         } + [
             SettingDefinition(
+                "retention_days_history",
+                "The days for which the server keeps earlier values of properties, for ?at= and undo; 0 keeps them for ever.",
+                standard: "0",
+                demand: { $0 == "0" ? nil : integer(retentionDays, $0).map { "0, or \($0)" } }),
+            SettingDefinition(
                 "master_key",
                 "The keys that secrets derive from, with commas, the newest last. Otherwise master.key in the data folder.",
                 isSecret: true, isInFile: false,
-                demand: { MasterKeyText(text: $0) == nil ? MasterKeyText.demand : nil })
+                demand: { MasterKeyText(text: $0) == nil ? MasterKeyText.demand : nil }),
         ]
 
     private static let rates = RateLimits()
@@ -271,6 +276,7 @@ enum ServerSettings {
             guard let days = settings[setting].flatMap(Int.init), days > 0 else { continue }
             for kind in kinds { retention.days[kind] = days }
         }
+        if let days = settings["retention_days_history"].flatMap(Int.init), days > 0 { retention.historyDays = days }
         return retention
     }
 

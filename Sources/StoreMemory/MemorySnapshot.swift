@@ -8,6 +8,7 @@ struct MemorySnapshot: Snapshot {
     let hash: KeyedHash
     let readLimit: ReadLimit
     let derived: DerivedValues?
+    let historyEnd: JournalSequence
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         guard let person = facts.people[id], person.project == project, !facts.isErased(id) else { return nil }
@@ -314,6 +315,12 @@ struct MemorySnapshot: Snapshot {
 
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
         try readLimit.check()
+        if DocumentKind.forgetting.contains(version.key.kind), version.madeBy < historyEnd,
+            try versions(of: version.key, since: version.madeBy.next)
+                .contains(where: { $0.madeBy > version.madeBy && $0.madeBy <= historyEnd })
+        {
+            return nil
+        }
         for case .documentPut(version.key, let person, let body) in journal[Int(version.number) - 1].changes.reversed()
         {
             return body.isEmpty || facts.isErased(person) ? nil : body

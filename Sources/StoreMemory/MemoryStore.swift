@@ -15,6 +15,8 @@ package final class MemoryStore: Store {
         var lastLogged: Int64 = 0
         /// The bytes of the log up to each segment.
         var logged: [Int64: Int64] = [:]
+        /// The call up to which superseded versions of documents have no content.
+        var historyEnd = JournalSequence.zero
 
         mutating func add(_ segments: [LogSegment]) {
             for segment in segments {
@@ -133,7 +135,14 @@ package final class MemoryStore: Store {
         return try body(
             MemorySnapshot(
                 facts: state.facts, journal: state.journal, log: state.log, hash: hash, readLimit: limit,
-                derived: derived))
+                derived: derived, historyEnd: state.historyEnd))
+    }
+
+    package func forgetVersions(after place: Int64, supersededUpTo call: JournalSequence, limit: Int) -> Int64 {
+        state.withLock { state in
+            state.historyEnd = max(state.historyEnd, call)
+            return max(place, call.rawValue)
+        }
     }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {

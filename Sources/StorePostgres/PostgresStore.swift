@@ -408,6 +408,35 @@ package final class PostgresStore: Store, @unchecked Sendable {
         try RowRetention(try openSession(), old, limit: limit).step()
     }
 
+    private static let forgottenKinds = DocumentKind.forgetting.map { String($0.rawValue) }.joined(separator: ", ")
+    private static let forget = Connection.Statement(
+        """
+        WITH page AS MATERIALIZED (
+            SELECT id, hash, kind, made_by FROM documents WHERE id > $1 ORDER BY id LIMIT $3
+        ), emptied AS (
+            UPDATE documents SET body = '' FROM (
+                SELECT (
+                    SELECT max(before.id) FROM documents AS before
+                    WHERE before.hash = page.hash AND before.kind = page.kind AND before.id < page.id
+                ) AS id FROM page WHERE kind IN (\(forgottenKinds)) AND made_by <= $2
+            ) AS superseded WHERE documents.id = superseded.id AND body <> ''
+        )
+        SELECT coalesce(max(id), $1) FROM page WHERE made_by <= $2
+        """)
+
+    package func forgetVersions(
+        after place: Int64, supersededUpTo call: JournalSequence, limit: Int
+    ) throws(StoreFault) -> Int64 {
+        let session = try openSession()
+        session.sendBegin()
+        session.connection.send(PostgresStore.forget, Parameters(place, call.rawValue, Int64(limit)))
+        var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
+        _ = Session.takeBegin(&answers)
+        let reached = answers.removeFirst().integer(0, 0)
+        try session.commit()
+        return reached
+    }
+
     package func sweep() throws(StoreFault) -> Bool {
         let session = try openSession()
         return try Sweep.step(session)

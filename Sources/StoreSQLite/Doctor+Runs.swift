@@ -20,7 +20,7 @@ extension Doctor {
             throw StoreFault(.corrupt, "The key of the store's hash is missing.")
         }
         let kinds: [DocumentKind] = [
-            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows, .eventRevision,
+            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows, .historyEnd, .eventRevision,
         ]
         return try file.attempt { () throws(SQLiteFault) in
             var numbers: [DocumentKey: Int64] = [:]

@@ -60,6 +60,8 @@ final class RowWriter {
     private let supersede: Statement
     private let emptySuperseded: Statement
     private let deleteDocument: Statement
+    private let laterVersions: Statement
+    private let emptyDocument: Statement
     private let rowsFolded: Statement
     private let erase: Statement
     private let journal: RowInserter
@@ -113,6 +115,13 @@ final class RowWriter {
         supersede = try connection.prepare("UPDATE rows SET superseded_by = ? WHERE id = ?")
         emptySuperseded = try connection.prepare("UPDATE rows SET body = x'' WHERE id = ?")
         deleteDocument = try connection.prepare("DELETE FROM documents WHERE id = ?")
+        let forgetting = DocumentKind.forgetting.map { String($0.rawValue) }.joined(separator: ", ")
+        laterVersions = try connection.prepare(
+            """
+            SELECT id, CASE WHEN kind IN (\(forgetting)) THEN previous END, made_by FROM documents
+            WHERE id > ? ORDER BY id LIMIT ?
+            """)
+        emptyDocument = try connection.prepare("UPDATE documents SET body = x'' WHERE id = ? AND body <> x''")
         rowsFolded = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
@@ -505,6 +514,23 @@ final class RowWriter {
 
     /// The kind of a removed row with an older kept row. It keeps the position in the chain.
     static let letGo: Int64 = 0
+
+    /// Removes the content of versions that a later version superseded, up to a call. Returns the last document that was looked at.
+    func forgetVersions(after place: Int64, supersededUpTo call: Int64, limit: Int) throws(SQLiteFault) -> Int64 {
+        laterVersions.bind(1, place)
+        laterVersions.bind(2, Int64(limit))
+        var (reached, superseded): (Int64, [Int64]) = (place, [])
+        while try laterVersions.step(), laterVersions.integer(2) <= call {
+            reached = laterVersions.integer(0)
+            if let previous = laterVersions.optionalInteger(1) { superseded.append(previous) }
+        }
+        laterVersions.reset()
+        for version in superseded {
+            emptyDocument.bind(1, version)
+            try emptyDocument.run()
+        }
+        return reached
+    }
 
     /// Removes old rows, the oldest first. Returns the number of removed rows of each person, without superseded rows, and what
     /// remains. The last row of the store stays, so that no number is used twice.

@@ -590,6 +590,20 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         return rest
     }
 
+    package func forgetVersions(
+        after place: Int64, supersededUpTo call: JournalSequence, limit: Int
+    ) throws(StoreFault) -> Int64 {
+        let session = try openSession()
+        var reached = place
+        try file.attempt { () throws(SQLiteFault) in
+            try transaction(session) { () throws(SQLiteFault) in
+                reached = try session.rows.forgetVersions(after: place, supersededUpTo: call.rawValue, limit: limit)
+            }
+        }
+        try checkpointIfDue(session)
+        return reached
+    }
+
     package func read<Result>(
         until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {

@@ -67,6 +67,55 @@ struct AsOfTests {
         #expect(then.count > 200 && Set(then.map(\.sequence)).count > 8)
     }
 
+    @Test(
+        "a history with an end: earlier moments are gone, and so is the undo of earlier calls",
+        arguments: StoreKind.allCases)
+    func end(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = NativeClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.retention.historyDays = 3
+            })
+        func set(_ plan: Int) throws -> Int {
+            _ = try client.claimDialect("properties", #"{"user_id":"ada","properties":{"plan":"p\#(plan)"}}"#)
+            var last = try lastSequence(client)
+            while try client.get("/onym/v1/calls/\(last)").text("kind") != "set_properties", last > 0 { last -= 1 }
+            return last
+        }
+        func plan(_ at: Int?) throws -> NativeClient.Answer {
+            try client.get("/onym/v1/people/claim_user_id:ada\(at.map { "?at=seq:\($0)" } ?? "")")
+        }
+        let (first, second) = (try set(1), try set(2))
+        clock.advance(milliseconds: 2 * 86_400_000)
+        let third = try set(3)
+        #expect(try plan(first).wire.body.contains(#""value":"p1""#))
+        clock.advance(milliseconds: 2 * 86_400_000)
+        // The pass is another thread's.
+        try Patience.until {
+            clock.advance(milliseconds: 20)
+            return try plan(first).status == 410
+        }
+        let gone = try plan(first)
+        #expect(gone.status == 410 && gone.text("code") == "history_gone")
+        #expect(gone.wire.body.contains("begins with call \(second)"))
+        for path in ["/timeline", "/graph", "/journal", "/access"] {
+            let answer = try client.get("/onym/v1/people/claim_user_id:ada\(path)?at=seq:\(first)")
+            #expect(answer.status == 410 && answer.text("code") == "history_gone", "\(path)")
+        }
+        #expect(try client.get("/onym/v1/people?type=claim_user_id&value=ada&at=2001-01-01T00:00:00Z").status == 410)
+        #expect(try client.get("/onym/v1/explain?a=claim_user_id:ada&b=claim_user_id:eve&at=seq:0").status == 410)
+        // What the end leaves is as it was.
+        #expect(try plan(second).wire.body.contains(#""value":"p2""#))
+        #expect(try plan(third).wire.body.contains(#""value":"p3""#))
+        let call = try client.get("/onym/v1/calls/\(second)")
+        #expect(call.wire.body.contains(#""undo":{"possible":false,"code":"history_gone""#), "\(call.wire.body)")
+        let refused = try client.post("/onym/v1/calls/\(second)/undo")
+        #expect(refused.status == 409 && refused.text("code") == "history_gone")
+        #expect(try client.post("/onym/v1/calls/\(third)/undo").status == 200)
+        #expect(try plan(nil).wire.body.contains(#""value":"p2""#))
+    }
+
     @Test("takes a time or a call, and nothing else")
     func forms() throws {
         let client = try NativeClient(.memory)

@@ -305,6 +305,11 @@ private final class Gate: Store {
     func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
         store.expire(old, limit: limit)
     }
+    func forgetVersions(after place: Int64, supersededUpTo call: JournalSequence, limit: Int) throws(StoreFault)
+        -> Int64
+    {
+        store.forgetVersions(after: place, supersededUpTo: call, limit: limit)
+    }
     func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
         try store.keep(segments, within: limit)
     }

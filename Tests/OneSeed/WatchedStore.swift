@@ -64,6 +64,11 @@ final class WatchedStore: Store, @unchecked Sendable {
     }
     func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try store.replace(segments) }
     func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? { try store.expire(old, limit: limit) }
+    func forgetVersions(after place: Int64, supersededUpTo call: JournalSequence, limit: Int) throws(StoreFault)
+        -> Int64
+    {
+        try store.forgetVersions(after: place, supersededUpTo: call, limit: limit)
+    }
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }
     func compact() throws(StoreFault) -> Compaction { try store.compact() }
     var lastPerson: PersonID? { store.lastPerson }

@@ -501,7 +501,7 @@ private final class ActWorld {
         let run = DocumentKey(.runPart, of: 1)
         _ = try play(KeepRuns(before: [DocumentKey(.runsEnd, of: 0): []], after: [(run, [1, 2])]))
         let end = ExpiredRows(before: Instant(milliseconds: 1), upTo: RowNumber(rawValue: 1))
-        _ = try play(ExpireRows([.event: end]))
+        _ = try play(ExpireRows([.event: end], history: HistoryEnd(JournalSequence(rawValue: 1))))
         _ = try play(NoteRestored(last: JournalSequence(rawValue: 1)))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)

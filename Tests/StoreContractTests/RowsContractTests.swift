@@ -174,6 +174,41 @@ struct RowsContractTests {
         }
     }
 
+    @Test("superseded versions lose their content up to a call, and the others keep it", arguments: StoreKind.allCases)
+    func versions(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let user = Identity(.claimUserID, "ada", in: World.project, hash: fixture.store.hash)
+        var calls: [JournalSequence] = []
+        for plan in 0..<6 {
+            _ = try fixture.process(SetProperties(user: user, values: [("plan", "p\(plan)")]))
+            calls.append(fixture.store.counts.lastSequence)
+            _ = try fixture.identify([.customerID: "c\(plan)"])
+        }
+        func contents() throws -> [String?] {
+            try fixture.store.read { snapshot throws(StoreFault) in
+                guard let ada = snapshot.holders(of: user.key).first else { return [] }
+                var contents: [String?] = []
+                for version in try snapshot.versions(of: DocumentKey(.properties, of: ada), since: .zero) {
+                    let bytes = try snapshot.content(of: version)
+                    contents.append(bytes.map { String(decoding: $0.filter { $0 > 31 && $0 < 127 }, as: UTF8.self) })
+                }
+                return contents
+            }
+        }
+        let before = try contents()
+        #expect(before.count == 6 && before.allSatisfy { $0 != nil })
+        for (end, gone) in [(calls[0], 0), (calls[2], 2), (calls[3], 3)] {
+            var place: Int64 = 0
+            for step in 0..<100 {
+                let next = try fixture.store.forgetVersions(after: place, supersededUpTo: end, limit: 2)
+                if next == place { break }
+                place = next
+                if step == 1, kind != .memory { try fixture.reopen() }
+            }
+            #expect(try contents() == Array(before.prefix(6 - gone)) + Array(repeating: nil, count: gone))
+        }
+    }
+
     @Test("rows are read back, the last first, page by page", arguments: StoreKind.allCases)
     func pages(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)

@@ -73,6 +73,12 @@ package final class FailingStore: Store {
         try store.expire(old, limit: limit)
     }
 
+    package func forgetVersions(
+        after place: Int64, supersededUpTo call: JournalSequence, limit: Int
+    ) throws(StoreFault) -> Int64 {
+        try store.forgetVersions(after: place, supersededUpTo: call, limit: limit)
+    }
+
     package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
         try store.keep(segments, within: limit)
     }

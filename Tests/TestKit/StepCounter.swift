@@ -337,6 +337,11 @@ package final class CountingStore: Store {
     package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
         try base.expire(old, limit: limit)
     }
+    package func forgetVersions(
+        after place: Int64, supersededUpTo call: JournalSequence, limit: Int
+    ) throws(StoreFault) -> Int64 {
+        try base.forgetVersions(after: place, supersededUpTo: call, limit: limit)
+    }
     package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
         try base.keep(segments, within: limit)
     }

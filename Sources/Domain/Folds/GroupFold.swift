@@ -65,7 +65,7 @@ extension DocumentKind {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
             .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .groupTraits, .checkList, .checkHour, .checkStart,
             .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews,
-            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows:
+            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows, .historyEnd:
             true
         default: false
         }

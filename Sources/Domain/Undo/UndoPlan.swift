@@ -188,6 +188,12 @@ package struct Undoable: Sendable {
             // The end of a merge detaches the installs that the merge attached.
             if hasMerge, key.kind == .install || key.kind == .linkedUser { continue }
             if case .stays = key.kind.undoTreatment { continue }
+            if DocumentKind.forgetting.contains(key.kind),
+                try call.sequence <= snapshot.historyEnd(of: call.project)
+            {
+                refusal = .cannotUndo(.historyGone)
+                return
+            }
             let versions = try snapshot.versions(of: key, since: call.sequence)
             guard let place = versions.firstIndex(where: { $0.madeBy == call.sequence }) else { continue }
             let before = place + 1 < versions.count ? try snapshot.content(of: versions[place + 1]) : nil

@@ -20,6 +20,7 @@ package enum Irrevocable: String, CaseIterable, Sendable {
     case splitAgain = "split_again"
     case partOfImport = "part_of_import"
     case nothingChanged = "nothing_changed"
+    case historyGone = "history_gone"
 
     /// The sentence for a person.
     package var message: String {
@@ -35,6 +36,8 @@ package enum Irrevocable: String, CaseIterable, Sendable {
         case .undoSplit: "The call split a person. Undo the split by its id, s_ and a number, instead."
         case .splitAgain: "The call gave back what a split had taken. Split the person again instead."
         case .partOfImport: "The call is part of an import, which only POST /onym/v1/imports/{id}/undo takes back."
+        case .historyGone:
+            "The call is older than retention_days_history, so the values from before it are gone."
         case .nothingChanged: "The call changed nothing that an undo can take back."
         }
     }
