@@ -92,6 +92,8 @@ extension Doctor {
         private var revoked: [Thing: Int64] = [:]
         /// Rows and documents whose content an erasure or a later call has removed.
         private var emptied: [Known] = []
+        /// The last end of a project's history: retention empties versions from before it.
+        private let historyEnd: Int64
 
         init(_ doctor: Doctor, _ hash: KeyedHash, after origin: Int64) throws(SQLiteFault) {
             (self.doctor, self.hash, self.origin) = (doctor, hash, origin)
@@ -131,6 +133,11 @@ extension Doctor {
             rows = try FactStream(
                 connection, "rows", ["person", "kind", "at", "body", "recognition", "device", "superseded_by"])
             documents = try FactStream(connection, "documents", ["person", "kind", "hash", "body"])
+            let ends = try connection.prepare(
+                "SELECT body FROM documents WHERE kind = \(DocumentKind.historyEnd.rawValue)")
+            var last = JournalSequence.zero
+            while try ends.step() { last = max(last, HistoryEnd(packed: ends.blob(0))?.call ?? .zero) }
+            historyEnd = last.rawValue
         }
 
         /// Compares the calls of the next page. Returns the last of them; nil at the end.
@@ -310,7 +317,8 @@ extension Doctor {
             let known = Known(
                 call: document.call, person: document.integer(0),
                 fact: .documentPut(kind: kind.rawValue, key: key, content: LeafFact.content(body, hash)))
-            if body.isEmpty, kind == .attachment, balance[known] == nil {
+            let isForgotten = DocumentKind.forgetting.contains(kind) && document.call < historyEnd
+            if body.isEmpty, kind == .attachment || isForgotten, balance[known] == nil {
                 emptied.append(known)
             } else {
                 balance[known, default: 0] -= 1

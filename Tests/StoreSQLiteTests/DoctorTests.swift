@@ -150,6 +150,19 @@ struct DoctorTests {
 }
 
 extension DoctorTests {
+    @Test("does not take a history that ended for a loss", arguments: [true, false])
+    func history(_ isNoted: Bool) throws {
+        let fixture = try StoreFixture(.sqlite)
+        let user = Identity(.claimUserID, "ada", in: World.project, hash: fixture.store.hash)
+        for plan in 0..<4 { _ = try fixture.process(SetProperties(user: user, values: [("plan", "p\(plan)")])) }
+        let end = fixture.store.counts.lastSequence
+        if isNoted { _ = try fixture.process(ExpireRows([:], history: HistoryEnd(end))) }
+        #expect(try fixture.store.forgetVersions(after: 0, supersededUpTo: end, limit: 1000) > 0)
+        fixture.sqlite?.close()
+        let findings = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine()
+        #expect(Set(findings.map(\.code)) == (isNoted ? [] : ["document_differs"]), "\(findings.map(\.description))")
+    }
+
     @Test("describes the first few of many alike, and counts the rest")
     func counts() throws {
         let fixture = try StoreFixture(.sqlite)
