@@ -10,13 +10,14 @@ enum ImportCommand: ProgramCommand {
     static let name = "import"
     static let summary = "Imports people, identities, purchases and events from files."
     static let usage = """
-        onym import [--from FORM] [--map FILE] [--dry-run] [--on-conflict refuse|join] [--refused FILE] [--anew]
+        onym import [--from FORM] [--map FILE] [--map-check] [--dry-run] [--on-conflict refuse|join] [--refused FILE] [--anew]
                     [--world production|sandbox] [--purchase-store STORE] [--development] [--grant-unsupported]
                     [--data DIR] [--project ID] [--json] FILE…
 
         FORM is facts, which is the default, or \(ImportForms.names.dropFirst().joined(separator: ", ")).
-        csv and jsonl need a map. store makes a new store from the file of onym export --all --form store. FILE may be compressed with gzip; - is standard input. Several files are one
-        import. A record that something stored contradicts is refused and written to FILE.refused.jsonl; mended, that file
+        csv and jsonl need a map; --map-check shows the facts of the first five records, and imports nothing. store makes a
+        new store from the file of onym export --all --form store. FILE may be compressed with gzip; - is standard input.
+        Several files are one import. A record that something stored contradicts is refused and written to FILE.refused.jsonl; mended, that file
         imports as it is. An import that was interrupted goes on with the same command; --anew begins again, which changes
         nothing that is there already. --dry-run decides every record and writes nothing.
         """
@@ -36,6 +37,10 @@ enum ImportCommand: ProgramCommand {
             return try whole.run()
         }
         guard files.count(where: { $0 == "-" }) <= 1 else { throw .usage("- can be given only once.") }
+        if arguments.has("map-check") {
+            try ImportForms.check(arguments["from"] ?? "facts", files, context)
+            return 0
+        }
         return try context.controlClient().session { session throws(CommandFault) in
             let running = try ImportRun(
                 files, form: arguments["from"] ?? "facts", onConflict: onConflict,

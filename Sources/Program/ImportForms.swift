@@ -9,7 +9,7 @@ enum ImportForms {
 
     /// The flags that only some forms have.
     static let valuedFlags = ["map", "world", "purchase-store"]
-    static let switches = ["development", "grant-unsupported"]
+    static let switches = ["development", "grant-unsupported", "map-check"]
 
     static func lines(
         _ form: String, _ files: [String], _ arguments: Arguments, progress: @escaping (ImportFile) -> Void
@@ -29,6 +29,42 @@ enum ImportForms {
         case "edges": return try EdgeLines(files, progress: progress)
         default: throw .usage("--from must be \(names.joined(separator: ", ")).")
         }
+    }
+
+    private static let checkedRecords = 5
+
+    /// Shows the facts of the first records of vendors' files, and the records that cannot be read. No server is asked.
+    static func check(_ form: String, _ files: [String], _ context: CommandContext) throws(CommandFault) {
+        let lines = try lines(form, files, context.arguments) { _ in }
+        var shown: [(file: String, number: Int)] = []
+        /// Whether one of the first records has this place.
+        func take(_ file: String, _ number: Int) -> Bool {
+            if shown.contains(where: { $0 == (file, number) }) { return true }
+            if shown.count == checkedRecords { return false }
+            shown.append((file, number))
+            if !context.isForPrograms { context.terminal.result("\(file), line \(number):") }
+            return true
+        }
+        reading: while true {
+            let next = try lines.next()
+            for refused in lines.takeRefused() {
+                guard take(refused.file, refused.line) else { break reading }
+                context.terminal.result(
+                    context.isForPrograms
+                        ? String(decoding: refused.bytes.dropLast(), as: UTF8.self)
+                        : "  refused (\(refused.reason)): \(refused.detail)")
+            }
+            if next.isEmpty { break }
+            for line in next {
+                guard take(line.file, line.number) else { break reading }
+                // The line says its number itself, which the heading has said.
+                let rest = line.bytes.firstIndex(of: UInt8(ascii: ",")).map { line.bytes[($0 + 1)...] } ?? []
+                let text = String(
+                    decoding: context.isForPrograms ? line.bytes : Array("  {".utf8) + rest, as: UTF8.self)
+                context.terminal.result(text)
+            }
+        }
+        if shown.isEmpty { throw .failed("\(files.joined(separator: ", ")): there is no record.") }
     }
 
     private static func options(_ arguments: Arguments) throws(VendorFault) -> VendorOptions {

@@ -124,6 +124,27 @@ struct ImportCommandTests {
         #expect(run(["stats", "--json"]).text == calls, "no import is made")
     }
 
+    @Test("and shows the facts of the first five records by --map-check, without a store")
+    func mapCheck() throws {
+        let map = try write(
+            #"{"format":"csv","vendor":"shop","key":"user_id","identities":[{"type":"customerid","from":"user_id"}],"#
+                + #""properties":{"dialect":"idsync","from":"*","except":["user_id"]}}"#, "shop.map.json")
+        let rows = (1...7).map { "u\($0),plan \($0)" }
+        let path = try write("user_id,plan\n" + rows.joined(separator: "\n") + "\n", "people.csv")
+        let shown = run(["import", "--from", "csv", "--map", map, "--map-check", path])
+        #expect(shown.code == 0, "\(shown)")
+        for number in 1...5 {
+            #expect(shown.text.contains("people.csv, line \(number + 1):"))
+            #expect(shown.text.contains(#""value":"u\#(number)""#) && shown.text.contains("plan \(number)"), "\(shown)")
+        }
+        #expect(!shown.text.contains("u6") && !shown.text.contains("x_line"))
+        #expect(!FileManager.default.fileExists(atPath: folder.path + "/data"))
+        let json = run(["import", "--from", "csv", "--map", map, "--map-check", "--json", path])
+        let lines = json.text.split(separator: "\n")
+        #expect(lines.count >= 10 && lines.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") }, "\(json)")
+        #expect(run(["import", "--map-check", path]).code != 0, "only files of vendors have maps")
+    }
+
     @Test("and refuses what it cannot read")
     func refuses() throws {
         #expect(run(["init"]).code == 0)
