@@ -58,6 +58,7 @@ enum SearchCalls {
         case merge(Merge, undoneAt: Instant?)
         case split(MadeSplit)
         case purchase(Purchase)
+        case install(Install)
         case key(AccessKey)
         case request(RequestEntry)
     }
@@ -111,6 +112,7 @@ enum SearchCalls {
             for id in purchases {
                 if let purchase = try snapshot.purchase(id) { found.append(.purchase(purchase)) }
             }
+            if let install = try snapshot.install(text, in: project) { found.append(.install(install)) }
             found += named.map { .key($0) }
             // The log is read from its end to its start, so other things come first.
             if found.isEmpty, let entry = log?.request(text, where: sees) { found.append(.request(entry)) }
@@ -175,6 +177,14 @@ enum SearchCalls {
             json.key("person")
             let reporter = purchase.reporter.rawValue
             json.decimalString(reporter == 0 ? nil : reporter)
+        case .install(let install):
+            json.string("install")
+            json.key("id")
+            json.string(install.id.text)
+            json.key("person")
+            json.decimalString(install.person.rawValue)
+            json.key("state")
+            json.string("\(install.state.name)")
         case .key(let key):
             json.string("key")
             json.key("id")
@@ -205,8 +215,11 @@ enum SearchCalls {
                         .array(
                             .object([
                                 .init(
-                                    "kind", .string(oneOf: ["person", "merge", "split", "purchase", "key", "request"]),
-                                    required: true),
+                                    "kind",
+                                    .string(
+                                        oneOf: [
+                                            "person", "merge", "split", "purchase", "install", "key", "request",
+                                        ]), required: true),
                                 .init("person", .string()),
                                 .init("match", .object([.init("type", .string()), .init("value", .string())])),
                                 .init("root", .string()), .init("label", AdminText.optionalText),
@@ -216,6 +229,7 @@ enum SearchCalls {
                                 .init("product", AdminText.optionalText), .init("name", .string()),
                                 .init("request_id", .string()), .init("at", .string()),
                                 .init("route", AdminText.optionalText), .init("status", .integer()),
+                                .init("state", .string()),
                             ])), required: true),
                 ]))
         ] + Native.problems([])

@@ -277,6 +277,25 @@ struct SearchTests {
         #expect(try shared()["set_aside"] as? Bool == true)
     }
 
+    @Test("An install is found by its id, with its person and its state", arguments: StoreKind.allCases)
+    func install(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let credentials = client.server.credentials
+        let made = NativeClient.Answer(
+            try client.server.client.call(
+                "POST", "/sdk/installs",
+                json: #"{"app_id":"\#(credentials.linkingAppID)","secret":"\#(credentials.linkingAppSecret)","#
+                    + #""device":{"class":"phone"},"sdk":{"version":"1.0"}}"#))
+        let id = try #require(made.text("install_id"), "\(made)")
+        let person = try #require(try client.get("/onym/v1/installs/\(id)").text("person"))
+        let found = try find(client, id)
+        let install = try #require(found.first { $0["kind"] as? String == "install" }, "\(found)")
+        #expect(install["id"] as? String == id && install["person"] as? String == person)
+        #expect(install["state"] as? String == "unlinked", "\(install)")
+        #expect(try client.call("DELETE", "/onym/v1/people/\(person)").status == 200)
+        #expect(try find(client, id).allSatisfy { $0["kind"] as? String == "request" })
+    }
+
     @Test("An audit calls nobody operator who is not on the command line")
     func callersWithoutKeys() throws {
         let client = try NativeClient(.memory)

@@ -41,6 +41,7 @@ export default async function find(place, { heading, parts, leave }) {
         ["Identities", (one) => counted(one.identities, "identity", "identities")], ["Last seen", (one) => moment(one.last_seen)],
       ], [...people.values()]),
       group("Purchases", [["Transaction", (one) => shown(one.transaction, "id")], ["Product", (one) => shown(one.product)], ["Reported by", (one) => personLink(one.person)]], of("purchase")),
+      group("Installs", [["Install", (one) => shown(one.id, "id")], ["Person", (one) => personLink(one.person)], ["State", (one) => shown(one.state)]], of("install")),
       group("Merges", [["Merge", (one) => shown(one.id, "id")], ["From", (one) => personLink(one.from)], ["Into", (one) => personLink(one.into)],
         ["State", (one) => one.undone_at ? ["undone ", moment(one.undone_at)] : "in force"]], of("merge")),
       group("Splits", [["Split", (one) => shown(one.id, "id")], ["From", (one) => personLink(one.from)], ["Into", (one) => personLink(one.into)],
