@@ -122,7 +122,7 @@ struct ServeTests {
         try expectAll(load.acknowledged, in: store)
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: store.data).sorted() == [
-                "master.key", "onym.db", "onym.head", "onym.lock",
+                "master.key", "onym.db", "onym.head", "onym.lock", "requests",
             ])
     }
 
