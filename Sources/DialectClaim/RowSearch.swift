@@ -184,11 +184,13 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             var next = reading.runs.firstIndex { $0.head.end > start } ?? reading.runs.count
             while next < reading.runs.count {
                 guard lookedAt < RowSearch.columnsInOneReading else { return true }
-                if let sum = sums?.known(from: next) {
+                // Runs can become one long run between two readings, and then the search has counted some of its rows already.
+                let isWhole = reading.runs[next].head.first >= start
+                if isWhole, let sum = sums?.known(from: next) {
                     finding.add(sum.finding)
                     next += sum.runs
                     lookedAt += RowSearch.costOfRun
-                } else if let sums, let runs = sums.block(from: next) {
+                } else if isWhole, let sums, let runs = sums.block(from: next) {
                     var sum = empty
                     for run in reading.runs[next..<next + runs] {
                         guard let looked = try take(run, conditions, &reading, into: &sum, snapshot) else { return nil }

@@ -105,6 +105,8 @@ struct SeenUsers: Sendable {
     private func start(_ snapshot: any Snapshot) throws(StoreFault) -> Int64 {
         let last = try snapshot.lastCall().rawValue + 1
         guard let end = [filter.before?.at, filter.until].compactMap(\.self).min() else { return last }
+        // A call of an import notes sightings from long before the call.
+        if try snapshot.document(Import.listKey(filter.project)) != nil { return last }
         let latest = end.advanced(byMilliseconds: SeenUsers.laterMilliseconds)
         var (low, high) = (Int64(1), last)
         while low < high {

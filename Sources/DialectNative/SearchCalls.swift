@@ -46,8 +46,8 @@ enum SearchCalls {
 
     private static let explanation = """
         The text is an id of any form, type:value, or a whole value of any type. The answer has at most \(resultsAtMost) \
-        results. A value is compared as the text is written, and an e-mail address also in lower case. A text that names \
-        nothing else is looked for among the ids of requests.
+        results. A value is compared as the text is written, and an e-mail address also in lower case. 32 hexadecimal digits \
+        that name nothing else are looked for among the ids of requests.
         """
     private static let textBytes = 1...1024
     private static let resultsAtMost = 50
@@ -114,8 +114,11 @@ enum SearchCalls {
             }
             if let install = try snapshot.install(text, in: project) { found.append(.install(install)) }
             found += named.map { .key($0) }
-            // The log is read from its end to its start, so other things come first.
-            if found.isEmpty, let entry = log?.request(text, where: sees) { found.append(.request(entry)) }
+            // The log is read from its end to its start. So other things come first, and only an id that the server made is
+            // looked for; GET /onym/v1/requests/{id} finds also the ids that clients chose.
+            if found.isEmpty, isRequestID(text), let entry = log?.request(text, where: sees) {
+                found.append(.request(entry))
+            }
             let results = found.prefix(resultsAtMost)
             var people: [PersonID: FoundPerson] = [:]
             for case .person(let person, _) in results { people[person] = try FoundPerson(person, snapshot) }
@@ -126,6 +129,11 @@ enum SearchCalls {
                 json.array { json in for found in results { json.object { write(found, people, &$0) } } }
             }
         }
+    }
+
+    /// Whether a text has the form of the ids that the server gives to requests.
+    private static func isRequestID(_ text: String) -> Bool {
+        text.utf8.count == 32 && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
     private static func trimmed(_ text: String) -> String {

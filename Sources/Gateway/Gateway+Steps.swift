@@ -55,7 +55,9 @@ extension Gateway {
             contexts[exchange.loopIndex].jobs.append(
                 Job(call: progress.call(), act: act) { [self] answer in
                     switch answer {
-                    case .success(let reply): go(on: then(.success(reply), tools(of: exchange)), progress, exchange)
+                    case .success(let reply):
+                        removeContents(orphanedBy: reply)
+                        go(on: then(.success(reply), tools(of: exchange)), progress, exchange)
                     case .failure(.refused(let refusal)):
                         go(on: then(.failure(refusal), tools(of: exchange)), progress, exchange)
                     case .failure(let failure):

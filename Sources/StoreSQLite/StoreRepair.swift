@@ -1,4 +1,5 @@
 package import Domain
+import Glibc
 import SQLite
 
 /// Puts facts right that differ from the leaves of their calls: people, links, merges and their ends. No other process may have the store.
@@ -32,8 +33,10 @@ package final class StoreRepair {
         try file.attempt { () throws(SQLiteFault) in try plan(doctor.differences) }
     }
 
-    /// Copies the store to a path.
+    /// Copies the store to a path. The copy is a file for its owner only, as the store is.
     package func keep(at path: String) throws(StoreFault) {
+        let descriptor = unsafe open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)
+        if descriptor >= 0 { close(descriptor) }
         try file.attempt { () throws(SQLiteFault) in
             let copy = try connection.prepare("VACUUM INTO ?")
             copy.bind(1, text: path)

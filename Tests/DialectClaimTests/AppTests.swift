@@ -329,6 +329,27 @@ struct AppTests {
         #expect(try ids(client, "search=u-40-99") == ["u-40-99"])
     }
 
+    @Test("the list by last sighting has imported users, which were seen long before the import")
+    func imported() throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(.sqlite) { $0.clock = { clock.now } })
+        func post(_ path: String, _ body: String) throws -> Wire.Answer {
+            try client.call("POST", path, body, key: client.server.credentials.adminKey)
+        }
+        let id = try OwlClient.json(try post("/onym/v1/imports", "{}"))["id"] as? String ?? ""
+        let users = (10..<25).map { "user-\($0)" }
+        let lines = users.enumerated().map { place, user in
+            #"{"kind":"link","key":"shop:\#(user)","type":"claim_user_id","value":"\#(user)","#
+                + #""since":"2024-03-\#(String(place + 10))T00:00:00Z"}"#
+        }
+        let taken = try post("/onym/v1/imports/\(id)/batches?position=0", lines.joined(separator: "\n") + "\n")
+        #expect(taken.status == 200, "\(taken)")
+        #expect(try ids(client, "data_mode=all&limit=50").count == users.count)
+        #expect(try ids(client, "data_mode=all&limit=50&until=2024-03-31T00:00:00Z").count == users.count)
+        #expect(
+            try ids(client, "data_mode=all&limit=50&until=2024-03-12T12:00:00Z") == ["user-12", "user-11", "user-10"])
+    }
+
     @Test(
         "one user is shown, also by the id from before a claim, and locales are counted", arguments: StoreKind.allCases)
     func one(_ kind: StoreKind) throws {
