@@ -269,7 +269,8 @@ enum RequestCalls {
         return all
     }
 
-    private static func write(_ entry: RequestEntry, _ calls: [RecordedCall], _ json: inout JSONWriter) {
+    /// Writes what a list of results shows of a request.
+    static func writeHead(_ entry: RequestEntry, _ json: inout JSONWriter) {
         json.key("request_id")
         json.string(entry.text)
         json.key("at")
@@ -278,6 +279,10 @@ enum RequestCalls {
         json.string(entry.route)
         json.key("status")
         json.integer(Int(entry.status))
+    }
+
+    private static func write(_ entry: RequestEntry, _ calls: [RecordedCall], _ json: inout JSONWriter) {
+        writeHead(entry, &json)
         json.key("code")
         json.string(entry.code)
         json.key("key")

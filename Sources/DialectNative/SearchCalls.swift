@@ -201,14 +201,7 @@ enum SearchCalls {
             json.string(key.name)
         case .request(let entry):
             json.string("request")
-            json.key("request_id")
-            json.string(entry.text)
-            json.key("at")
-            json.moment(entry.at)
-            json.key("route")
-            json.string(entry.route)
-            json.key("status")
-            json.integer(Int(entry.status))
+            RequestCalls.writeHead(entry, &json)
         }
     }
 

@@ -24,8 +24,7 @@ package struct Retention: Equatable, Sendable {
                 let known = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
                 if let known { all[kind] = known }
                 guard let days = days[kind], snapshot.lastRow.rawValue > 0 else { continue }
-                let exact = now.milliseconds - Int64(days) * Retention.dayMilliseconds
-                let before = Instant(milliseconds: exact - exact % Retention.hourMilliseconds)
+                let before = Retention.hour(days, before: now)
                 if let known, known.before >= before { continue }
                 let end = ExpiredRows(before: before, upTo: snapshot.lastRow)
                 (all[kind], later[kind]) = (end, end)
@@ -33,9 +32,13 @@ package struct Retention: Equatable, Sendable {
             return (all, later)
         }
     }
-}
 
-extension Retention {
+    /// The beginning of the hour that is so many days ago.
+    private static func hour(_ days: Int, before now: Instant) -> Instant {
+        let exact = now.milliseconds - Int64(days) * dayMilliseconds
+        return Instant(milliseconds: exact - exact % hourMilliseconds)
+    }
+
     /// The end of a project's history at a moment, and whether it is later than the end that the store has; nil for a history
     /// without an end.
     func historyEnd(
@@ -44,9 +47,8 @@ extension Retention {
         try store.read { snapshot throws(StoreFault) in
             let known = try snapshot.historyEnd(of: project)
             guard let historyDays else { return known == .zero ? nil : (known, false) }
-            let exact = now.milliseconds - Int64(historyDays) * Retention.dayMilliseconds
-            let end = try snapshot.lastCall(
-                upTo: Instant(milliseconds: exact - exact % Retention.hourMilliseconds - 1))
+            let begin = Retention.hour(historyDays, before: now)
+            let end = try snapshot.lastCall(upTo: begin.advanced(byMilliseconds: -1))
             return end > known ? (end, true) : (known, false)
         }
     }

@@ -155,13 +155,9 @@ extension Writer {
     func expireHistory(_ retention: Retention, at now: Instant) -> JournalSequence? {
         guard !needsRecovery else { return nil }
         var earliest: JournalSequence?
-        for project in store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+        for project in projectsInOrder {
             guard let next = try? retention.historyEnd(of: project, at: now, store) else { return nil }
-            if next.isLater {
-                let job = Job(
-                    call: Call(project: project, key: nil), act: ExpireRows([:], history: HistoryEnd(next.end)))
-                guard case .success = process([job], at: now)[0] else { return nil }
-            }
+            if next.isLater, !note(ExpireRows([:], history: HistoryEnd(next.end)), in: project, at: now) { return nil }
             earliest = min(earliest ?? next.end, next.end)
         }
         return earliest
@@ -170,18 +166,26 @@ extension Writer {
     /// The number of projects.
     var projects: Int { store.directory.projects.count }
 
+    private var projectsInOrder: [ProjectID] {
+        store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// Notes ends of retention in the journal; false after a fault.
+    private func note(_ ends: ExpireRows, in project: ProjectID, at now: Instant) -> Bool {
+        let job = Job(call: Call(project: project, key: nil), act: ends)
+        if case .success = process([job], at: now)[0] { return true }
+        return false
+    }
+
     /// Keeps the ends that retention has at a moment, and returns them; nil after a fault.
     func expireRows(_ retention: Retention, at now: Instant) -> [(project: ProjectID, kind: RowKind, end: ExpiredRows)]?
     {
         guard !needsRecovery else { return nil }
         var ends: [(project: ProjectID, kind: RowKind, end: ExpiredRows)] = []
-        for project in store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+        for project in projectsInOrder {
             // The store logs its own faults. The next pass tries again.
             guard let next = try? retention.ends(of: project, at: now, store) else { return nil }
-            if !next.later.isEmpty {
-                let job = Job(call: Call(project: project, key: nil), act: ExpireRows(next.later))
-                guard case .success = process([job], at: now)[0] else { return nil }
-            }
+            if !next.later.isEmpty, !note(ExpireRows(next.later), in: project, at: now) { return nil }
             for (kind, end) in next.all { ends.append((project, kind, end)) }
         }
         return ends

@@ -52,18 +52,15 @@ extension Gateway {
             }
             return .later
         case .decide(let act, let then):
-            contexts[exchange.loopIndex].jobs.append(
-                Job(call: progress.call(), act: act) { [self] answer in
-                    switch answer {
-                    case .success(let reply):
-                        removeContents(orphanedBy: reply)
-                        go(on: then(.success(reply), tools(of: exchange)), progress, exchange)
-                    case .failure(.refused(let refusal)):
-                        go(on: then(.failure(refusal), tools(of: exchange)), progress, exchange)
-                    case .failure(let failure):
-                        exchange.answer(Gateway.response(to: failure, progress.id, progress.kind))
-                    }
-                })
+            queue(progress.call(), act, contexts[exchange.loopIndex]) { [self] answer in
+                switch answer {
+                case .success(let reply): go(on: then(.success(reply), tools(of: exchange)), progress, exchange)
+                case .failure(.refused(let refusal)):
+                    go(on: then(.failure(refusal), tools(of: exchange)), progress, exchange)
+                case .failure(let failure):
+                    exchange.answer(Gateway.response(to: failure, progress.id, progress.kind))
+                }
+            }
             return .later
         case .read(let look): return read(look, in: .first, progress, exchange)
         case .readOn(let look): return read(look, in: .later, progress, exchange)

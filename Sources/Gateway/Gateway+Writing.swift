@@ -34,10 +34,18 @@ extension Gateway {
         _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ kind: CallKind, _ context: LoopContext,
         _ answer: @escaping @Sendable (Response) -> Void
     ) {
+        queue(call, prepared.act, context) { answer(Gateway.response(to: $0, prepared, id, kind)) }
+    }
+
+    /// Queues an act for the writer, and goes on with the result after the commit. Files that no fact names any more are removed.
+    func queue(
+        _ call: Call, _ act: any Act, in group: JobGroup? = nil, _ context: LoopContext,
+        then goOn: @escaping @Sendable (Writer.Answer) -> Void
+    ) {
         context.jobs.append(
-            Job(call: call, act: prepared.act) { [self] result in
+            Job(call: call, act: act, in: group) { [self] result in
                 if case .success(let reply) = result { removeContents(orphanedBy: reply) }
-                answer(Gateway.response(to: result, prepared, id, kind))
+                goOn(result)
             })
     }
 
@@ -59,11 +67,10 @@ extension Gateway {
             call.proof = caller.proof
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
-            context.jobs.append(
-                Job(call: call, act: act, in: group) { answer in
-                    guard let all = answers.take(answer, at: place) else { return }
-                    exchange.answer(Gateway.response(to: all, prepared, usage, id, kind))
-                })
+            queue(call, act, in: group, context) { answer in
+                guard let all = answers.take(answer, at: place) else { return }
+                exchange.answer(Gateway.response(to: all, prepared, usage, id, kind))
+            }
         }
         return .later
     }

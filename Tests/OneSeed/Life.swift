@@ -158,9 +158,8 @@ struct Life {
     /// Sends an answered call again: it gets the same answer.
     private mutating func repeatEarlier(_ chance: inout Chance, at place: Int) throws(History.Failure) {
         guard let machine, let earlier = chance.pick(repeatable) else { return }
-        // The server remembers a call for a day, by its own clock, which stays where it is when the wall clock goes back.
-        let now = max(machine.wall.milliseconds, lastMade.at)
-        guard abs(now - earlier.at) < 20 * 3_600_000, !hasTakenBack else { return }
+        // The server remembers a call for a day.
+        guard abs(serverNow(machine) - earlier.at) < 20 * 3_600_000, !hasTakenBack else { return }
         let before = written[earlier.id]
         guard let answer = machine.send(earlier.call.bytes(id: earlier.id)) else {
             if machine.disk.hasLostPower {
@@ -624,10 +623,13 @@ extension Life {
         }
     }
 
+    /// The server's own clock, which stays where it is when the wall clock goes back.
+    private func serverNow(_ machine: Machine) -> Int64 { max(machine.wall.milliseconds, lastMade.at) }
+
     /// Whether a call's event has been accepted before. The server recognizes recent events only.
     private func isKnown(_ call: MadeCall) -> Bool {
         guard let machine, let event = call.about["event"], let at = knowledge.madeAt[event] else { return false }
-        return max(machine.wall.milliseconds, lastMade.at) - at < 20 * 3_600_000
+        return serverNow(machine) - at < 20 * 3_600_000
     }
 
     /// An event that arrives again adds no row, and an event adds one.

@@ -49,7 +49,7 @@ struct LocalAccess {
         catalogAt = (kept?["t"]?.integer).map { Date(milliseconds: $0) }
     }
 
-    /// The state in the form of a file; null if there is none.
+    /// The state as a file has it. Without grants and a catalog it is null.
     var kept: JSON {
         if grants.isEmpty, catalogAt == nil { return .null }
         return .sparse([
