@@ -130,9 +130,6 @@ enum SplitCalls {
                             Identity($0.type, $0.value, in: project, hash: snapshot.hash)
                         }
                         let properties = try snapshot.properties(of: made.split)
-                        if !properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
-                            return .answer(Native.problem(.refused(.cannotUndo(.historyGone)), id))
-                        }
                         let act = UndoSplit(
                             split, of: person, into: into, identities: identities,
                             properties: properties, reason: reason)
@@ -141,6 +138,9 @@ enum SplitCalls {
                             // An earlier try of this call may have undone the split, so the writer decides.
                             let preview = try SplitPreview(undone: made.split, made.identities, snapshot)
                             return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
+                        }
+                        if !properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
+                            return .answer(Native.problem(.refused(.cannotUndo(.historyGone)), id))
                         }
                         guard [person, into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
                             return .answer(Native.problem(.refused(.noSuchPerson), id))

@@ -57,8 +57,11 @@ package final class Rows {
     package func withBytes<Result>(
         _ row: Int, _ column: Int, _ body: (borrowing Span<UInt8>) -> Result
     ) -> Result {
-        let start = unsafe PQgetvalue(handle, Int32(row), Int32(column))
-        let count = unsafe Int(PQgetlength(handle, Int32(row), Int32(column)))
-        return body(unsafe Span(_unsafeBytes: UnsafeRawBufferPointer(start: start, count: count)))
+        // The bytes are the answer's, which must be there until the body has read them.
+        withExtendedLifetime(self) {
+            let start = unsafe PQgetvalue(handle, Int32(row), Int32(column))
+            let count = unsafe Int(PQgetlength(handle, Int32(row), Int32(column)))
+            return body(unsafe Span(_unsafeBytes: UnsafeRawBufferPointer(start: start, count: count)))
+        }
     }
 }

@@ -116,6 +116,56 @@ struct AsOfTests {
         #expect(try plan(nil).wire.body.contains(#""value":"p2""#))
     }
 
+    @Test(
+        "an undo that is sent again under its key has its answer, also after the end of its history",
+        arguments: StoreKind.allCases)
+    func repeatedAfterEnd(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = NativeClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.retention.historyDays = 1
+            })
+        func undo(_ path: String) throws -> NativeClient.Answer {
+            let fields = [("Authorization", "Bearer \(client.server.credentials.adminKey)"), ("Idempotency-Key", path)]
+            return NativeClient.Answer(try client.server.client.call("POST", path, fields: fields, json: "{}"))
+        }
+        let bob = try client.identify(#"{"ios_idfv":"TABLET"}"#)
+        let ada = try client.identify(#"{"customerid":"ada","ios_idfv":"TABLET"}"#, "login")
+        #expect(ada == bob)
+        for (device, plan) in [("TABLET", "free"), ("PHONE", "pro"), ("TABLET", "trial")] {
+            let answer = try client.server.client.call(
+                "POST", "/v3/JS/\(client.server.credentials.idsyncWebKey)/events",
+                json: """
+                    {"mpid":"\(ada)","device_info":{"ios_idfv":"\(device)"},"ua":{"plan":"\(plan)"},
+                     "events":[{"n":"e","dt":4}]}
+                    """)
+            #expect(answer.status == 202)
+        }
+        let written = try lastSequence(client)
+        let lanes = #"{"lanes":[{"type":"ios_idfv","value":"TABLET"}]}"#
+        let split = try client.post("/onym/v1/people/\(ada)/split", lanes)
+        let id = try #require(split.text("id"), "\(split)")
+        clock.advance(milliseconds: 23 * 3_600_000)
+        let paths = ["/onym/v1/splits/\(id)/undo", "/onym/v1/calls/\(written)/undo"]
+        let first = try paths.map(undo)
+        #expect(first.map(\.status) == [200, 200], "\(first)")
+        // The answers are kept for a day.
+        clock.advance(milliseconds: 2 * 3_600_000)
+        for name in ["a", "b"] {
+            _ = try client.claimDialect("properties", #"{"user_id":"\#(name)","properties":{"plan":"p"}}"#)
+        }
+        try Patience.until {
+            clock.advance(milliseconds: 20)
+            return try client.get("/onym/v1/people/\(ada)?at=seq:\(written)").status == 410
+        }
+        for (path, answer) in zip(paths, first) {
+            let again = try undo(path)
+            #expect(again.status == 200 && again["undone"] as? Bool == true, "\(path): \(again)")
+            #expect(again.text("id") == answer.text("id") && again.number("call") == answer.number("call"))
+        }
+    }
+
     @Test("takes a time or a call, and nothing else")
     func forms() throws {
         let client = try NativeClient(.memory)
