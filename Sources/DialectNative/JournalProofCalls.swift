@@ -45,7 +45,12 @@ enum JournalProofCalls {
             operation: Operation(
                 id: "journal_receipt",
                 summary: "Proves that a call is in the journal.",
-                description: "path has the hashes that lead from the call's leaf to the head, as in RFC 6962.",
+                description: """
+                    path has the hashes that lead from the call's leaf to the head, as in RFC 6962. The leaf is the hash of \
+                    content: the number of the call, its moment (milliseconds since 1970), its project, whether it has a \
+                    key, the key, its kind, whether it is about a person, and the person, in eight bytes each, the lowest \
+                    first; then 32 bytes for each person of the call, which are the hash of a secret salt and of facts.
+                    """,
                 responses: [.init(.ok, "The receipt.", schema: receiptSchema)]
                     + Native.problems([.notFound, .conflict])),
             action: .query { request, caller, _ throws(Rejection) in
@@ -131,7 +136,9 @@ enum JournalProofCalls {
     static let receiptSchema = Schema.object([
         .init("seq", .integer("The call."), required: true),
         .init("place", .integer("The place of its leaf, from 0."), required: true),
-        .init("leaf", .string(), required: true), .init("path", .array(.string()), required: true),
+        .init("leaf", .string(), required: true),
+        .init("content", .string("What the leaf is the hash of, in hexadecimal."), required: true),
+        .init("path", .array(.string()), required: true),
         .init("head", headSchema(withKeys: false), required: true),
     ])
 
@@ -186,6 +193,8 @@ package struct JournalSigner: Sendable {
         json.integer(receipt.place)
         json.key("leaf")
         json.string(Hexadecimal.encode(receipt.leaf))
+        json.key("content")
+        json.string(Hexadecimal.encode(receipt.content))
         json.key("path")
         json.array { json in for hash in receipt.path { json.string(Hexadecimal.encode(hash)) } }
         json.key("head")

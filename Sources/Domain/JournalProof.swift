@@ -24,16 +24,21 @@ package struct JournalReceipt: Equatable, Sendable {
     package let call: JournalSequence
     /// The place of the call's leaf in the tree, from 0.
     package let place: Int
-    /// The hash of the call's leaf. It tells nothing about the people of the call.
+    /// The hash of the call's leaf.
     package let leaf: [UInt8]
+    /// The bytes that the leaf is the hash of (``LeafContent``). They have no value of anybody.
+    package let content: [UInt8]
     /// The hashes that lead from the leaf to the head, as in RFC 6962.
     package let path: [[UInt8]]
     package let head: JournalHead
 
-    package init(call: JournalSequence, place: Int, leaf: [UInt8], path: [[UInt8]], head: JournalHead) {
+    package init(
+        call: JournalSequence, place: Int, leaf: [UInt8], content: [UInt8], path: [[UInt8]], head: JournalHead
+    ) {
         self.call = call
         self.place = place
         self.leaf = leaf
+        self.content = content
         self.path = path
         self.head = head
     }
@@ -53,5 +58,40 @@ package struct JournalExtension: Equatable, Sendable {
         self.hash = hash
         self.proof = proof
         self.head = head
+    }
+}
+
+/// The bytes that a leaf of the tree is the hash of: eight numbers of eight bytes each, and a commitment of 32 bytes for each
+/// person of the call.
+package struct LeafContent: Equatable, Sendable {
+    package let call: JournalSequence
+    package let at: Instant
+    package let project: ProjectID
+
+    private static let headBytes = 64
+    private static let commitmentBytes = 32
+
+    /// The numbers of a call at the beginning of its leaf.
+    package static func head(
+        sequence: Int64, at: Int64, project: Int64, key: Int64?, kind: Int64, person: Int64?
+    ) -> [UInt8] {
+        var packer = Packer()
+        packer.add(fixed: UInt64(bitPattern: sequence), UInt64(bitPattern: at), UInt64(bitPattern: project))
+        packer.add(fixed: key == nil ? 0 : 1, UInt64(bitPattern: key ?? 0), UInt64(bitPattern: kind))
+        packer.add(fixed: person == nil ? 0 : 1, UInt64(bitPattern: person ?? 0))
+        return packer.bytes
+    }
+
+    /// Reads the content of a leaf; nil if the bytes are none.
+    package init?(_ bytes: [UInt8]) {
+        let commitments = bytes.count - LeafContent.headBytes
+        guard commitments > 0, commitments % LeafContent.commitmentBytes == 0 else { return nil }
+        var unpacker = Unpacker(bytes)
+        guard let sequence = unpacker.fixed(), let at = unpacker.fixed(), let project = unpacker.fixed(),
+            let project = Int32(exactly: project)
+        else { return nil }
+        call = JournalSequence(rawValue: Int64(bitPattern: sequence))
+        self.at = Instant(milliseconds: Int64(bitPattern: at))
+        self.project = ProjectID(rawValue: project)
     }
 }

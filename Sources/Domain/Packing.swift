@@ -27,6 +27,16 @@ package struct Packer: Sendable {
         add(UInt64(text.utf8.count))
         bytes.append(contentsOf: text.utf8)
     }
+
+    /// Adds an integer of either sign; a small one takes few bytes.
+    package mutating func add(zigzag value: Int64) { add(UInt64(bitPattern: value << 1 ^ value >> 63)) }
+
+    /// Adds integers of eight bytes each, the lowest byte first.
+    package mutating func add(fixed values: UInt64...) {
+        for value in values {
+            for shift in stride(from: 0, to: 64, by: 8) { add(UInt8(truncatingIfNeeded: value >> UInt64(shift))) }
+        }
+    }
 }
 
 /// Reads the bytes of ``Packer``. Each function returns nil if the bytes have no such value.
@@ -61,6 +71,23 @@ package struct Unpacker {
             shift += 7
         }
         return nil
+    }
+
+    /// Reads an integer of either sign.
+    package mutating func zigzag() -> Int64? {
+        integer().map { Int64(bitPattern: $0 >> 1) ^ -Int64(bitPattern: $0 & 1) }
+    }
+
+    package mutating func small() -> UInt8? { zigzag().flatMap { UInt8(exactly: $0) } }
+
+    /// Reads an integer of eight bytes.
+    package mutating func fixed() -> UInt64? {
+        var value: UInt64 = 0
+        for shift in stride(from: 0, to: 64, by: 8) {
+            guard let byte = byte() else { return nil }
+            value |= UInt64(byte) << UInt64(shift)
+        }
+        return value
     }
 
     /// Reads the id of a person.

@@ -35,7 +35,7 @@ enum DoctorCommand: ProgramCommand {
         }
         let file = context.dataFolder.store
         let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
-        let isDone: Bool
+        let (isDone, hasSteps): (Bool, Bool)
         do throws(StoreFault) {
             let doctor = try Doctor(file) { what in context.terminal.note("Checking the \(what).") }
             guard try !doctor.examine().contains(where: { $0.code == "file" || $0.code == "lost_calls" }) else {
@@ -44,7 +44,8 @@ enum DoctorCommand: ProgramCommand {
             let repair = try StoreRepair(file, after: doctor)
             for line in repair.descriptions { context.terminal.result(line) }
             for line in repair.left { context.terminal.result("Left: \(line)") }
-            isDone = context.arguments.has("yes") && !repair.descriptions.isEmpty
+            hasSteps = !repair.descriptions.isEmpty
+            isDone = context.arguments.has("yes") && hasSteps
             if isDone {
                 try repair.keep(at: copy)
                 try repair.apply()
@@ -55,8 +56,10 @@ enum DoctorCommand: ProgramCommand {
         if isDone {
             context.terminal.result(
                 "The store is as its calls made it, but for what was left. \(copy) has it as it was.")
-        } else {
+        } else if hasSteps {
             context.terminal.result("Nothing was changed. --yes makes these changes.")
+        } else {
+            context.terminal.result("Nothing was changed: there is nothing that a repair can put right.")
         }
         return try examine(context)
     }

@@ -1,5 +1,7 @@
 import ByteText
+import CivilTime
 import Crypto
+import Domain
 import Gateway
 import HTTPMessage
 import Invocation
@@ -79,14 +81,13 @@ enum JournalVerifyCommand: ProgramCommand {
             )
         case (nil, let path?):
             let receipt = try JournalProof.file(path) { root throws(JSONFault) in try JournalProof.Receipt(in: root) }
-            guard
-                MerkleTree.root(
-                    from: receipt.leaf, at: receipt.place, of: receipt.head.leaves, by: receipt.path)
-                    == receipt.head.hash
-            else { throw .failed("The receipt does not prove its call: it was changed.") }
+            guard let call = receipt.provenCall else {
+                throw .failed("The receipt does not prove its call: it was changed.")
+            }
             _ = try verify(receipt.head, context)
+            let moment = String(decoding: ISO8601.format(millisecondsSince1970: call.at.milliseconds), as: UTF8.self)
             context.terminal.result(
-                "Call \(receipt.sequence) is in the journal, and the journal was not changed before it.")
+                "Call \(call.call.rawValue) of \(moment) is in the journal, and the journal was not changed before it.")
         case (nil, nil), (.some, .some): throw .usage("Give --head FILE or --receipt FILE.")
         }
         return 0
@@ -217,8 +218,17 @@ enum JournalProof {
         let sequence: Int64
         let place: Int
         let leaf: Digest
+        let content: [UInt8]
         let path: [Digest]
         let head: Head
+
+        /// What the receipt proves; nil if it proves nothing.
+        var provenCall: LeafContent? {
+            guard MerkleTree.leaf(content) == leaf, let call = LeafContent(content), call.call.rawValue == sequence,
+                MerkleTree.root(from: leaf, at: place, of: head.leaves, by: path) == head.hash
+            else { return nil }
+            return call
+        }
 
         /// Reads a receipt, or the receipt in the answer to an erasure.
         init(in root: JSONValue) throws(JSONFault) {
@@ -230,20 +240,23 @@ enum JournalProof {
         }
 
         private init(_ root: JSONValue) throws(JSONFault) {
-            var (sequence, place, leaf, path) = (Int64(0), 0, MerkleTree.empty, [Digest]())
+            var (sequence, place, leaf, content, path) = (Int64(0), 0, MerkleTree.empty, [UInt8](), [Digest]())
             var known: Head?
             try root.forEachMember(at: "the receipt") { name, value throws(JSONFault) in
                 switch name {
                 case "seq": sequence = try value.integer(at: "seq")
                 case "place": place = Int(try value.integer(at: "place"))
                 case "leaf": leaf = try JournalProof.hash(value, "leaf")
+                case "content":
+                    content = Hexadecimal.decode(try value.string(at: "content").utf8.span) ?? []
                 case "path": path = try JournalProof.hashes(value, "path")
                 case "head": known = try Head(value)
                 default: break
                 }
             }
             guard let known else { throw JSONFault(.wrong("must have a head")) }
-            (self.sequence, self.place, self.leaf, self.path) = (sequence, place, leaf, path)
+            (self.sequence, self.place, self.leaf) = (sequence, place, leaf)
+            (self.content, self.path) = (content, path)
             head = known
         }
     }

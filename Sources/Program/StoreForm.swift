@@ -249,6 +249,9 @@ struct StoreFormImport {
             throw .failed("\(path), line \(number): \(error.message) Nothing was made.")
         }
         guard !isComplete else { throw .failed("\(path) has a line behind its end. Nothing was made.") }
+        if number == 1 {
+            guard case .header = line else { throw .failed("\(path) does not begin with a header. Nothing was made.") }
+        }
         switch line {
         case .header(let header):
             guard number == 1 else { throw .failed("\(path), line \(number): a second header. Nothing was made.") }

@@ -480,7 +480,10 @@ extension Doctor {
 
 extension Doctor.Difference {
     fileprivate var advice: String {
-        isRepairable ? "\"onym doctor --repair\" can put it right." : "Restore a copy."
+        guard isRepairable else { return "Restore a copy." }
+        // The leaf has only the hash of a link's value. Another link or call of the store may have the value.
+        if isMissing, case .linked = fact { return "\"onym doctor --repair\" says whether it can put it right." }
+        return "\"onym doctor --repair\" can put it right."
     }
 
     /// Whether the leaf says enough for a repair.

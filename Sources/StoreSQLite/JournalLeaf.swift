@@ -29,11 +29,7 @@ struct LeafColumns {
     }
 
     fileprivate var head: [UInt8] {
-        var packer = Packer()
-        packer.add(fixed: UInt64(bitPattern: sequence), UInt64(bitPattern: at), UInt64(bitPattern: project))
-        packer.add(fixed: key == nil ? 0 : 1, UInt64(bitPattern: key ?? 0), UInt64(bitPattern: kind))
-        packer.add(fixed: person == nil ? 0 : 1, UInt64(bitPattern: person ?? 0))
-        return packer.bytes
+        LeafContent.head(sequence: sequence, at: at, project: project, key: key, kind: kind, person: person)
     }
 }
 
@@ -53,7 +49,9 @@ struct LeafOpening: Equatable {
         var content: Content
     }
 
-    var parts: [Part]
+    private(set) var parts: [Part]
+    /// The salt that the salts of all parts follow from; nil after a part was sealed, because its salt must not follow from anything.
+    private var root: [UInt8]?
 
     static let saltBytes = 16
     private static let allOpen: UInt8 = 1
@@ -65,15 +63,15 @@ struct LeafOpening: Equatable {
     ///   - person: the person of the call; 0 for a call about nobody.
     ///   - facts: the facts of each person, the call's own person first.
     init(salt: [UInt8], _ facts: [(person: Int64, facts: [UInt8])], _ hasher: SHA256) {
-        parts = facts.enumerated().map { place, part in
+        root = salt
+        parts = facts.map { part in
             Part(
                 person: part.person,
-                content: .open(
-                    salt: place == 0 ? salt : LeafOpening.salt(salt, of: part.person, hasher), facts: part.facts))
+                content: .open(salt: LeafOpening.salt(salt, of: part.person, hasher), facts: part.facts))
         }
     }
 
-    /// The salt of another person of a call.
+    /// The salt of a person of a call.
     private static func salt(_ salt: [UInt8], of person: Int64, _ hasher: SHA256) -> [UInt8] {
         var packer = Packer()
         packer.add(fixed: UInt64(bitPattern: person))
@@ -83,10 +81,9 @@ struct LeafOpening: Equatable {
     /// The bytes of the `opening` column. One salt stands for all parts until one of them is sealed.
     func packed() -> [UInt8] {
         var packer = Packer()
-        let isOpen = parts.allSatisfy { if case .open = $0.content { true } else { false } }
-        if isOpen, case .open(let salt, _)? = parts.first?.content {
+        if let root {
             packer.add(LeafOpening.allOpen)
-            for byte in salt { packer.add(byte) }
+            for byte in root { packer.add(byte) }
             for part in parts {
                 guard case .open(_, let facts) = part.content else { continue }
                 packer.add(zigzag: part.person)
@@ -124,9 +121,10 @@ struct LeafOpening: Equatable {
         switch unpacker.byte() {
         case LeafOpening.allOpen:
             guard let salt = take(LeafOpening.saltBytes) else { return nil }
+            root = salt
             while !unpacker.isAtEnd {
                 guard let person = unpacker.zigzag(), let facts = unpacker.bytes() else { return nil }
-                let own = parts.isEmpty ? salt : LeafOpening.salt(salt, of: person, hasher)
+                let own = LeafOpening.salt(salt, of: person, hasher)
                 parts.append(Part(person: person, content: .open(salt: own, facts: facts)))
             }
         case LeafOpening.someSealed:
@@ -183,10 +181,13 @@ struct LeafOpening: Equatable {
     }
 
     /// The leaf of a call.
-    func leaf(_ columns: LeafColumns, _ hasher: SHA256) -> Digest {
+    func leaf(_ columns: LeafColumns, _ hasher: SHA256) -> Digest { MerkleTree.leaf(content(columns, hasher), hasher) }
+
+    /// The bytes that the leaf of a call is the hash of (``LeafContent``).
+    func content(_ columns: LeafColumns, _ hasher: SHA256) -> [UInt8] {
         var content = columns.head
         for place in parts.indices { content += commitment(place, columns, hasher).bytes }
-        return MerkleTree.leaf(content, hasher)
+        return content
     }
 
     /// Keeps only the commitments of some people, and of the call itself if the call loses its content. Returns false if nothing
@@ -198,6 +199,7 @@ struct LeafOpening: Equatable {
         for place in parts.indices where people.contains(parts[place].person) || (place == 0 && isCallSealed) {
             guard case .open = parts[place].content else { continue }
             parts[place].content = .sealed(commitment(place, columns, hasher))
+            root = nil
             isChanged = true
         }
         return isChanged

@@ -212,21 +212,30 @@ final class TreeReader {
         page.bind(2, Int64(places.count))
         defer { page.reset() }
         var leaves: [Digest] = []
-        while try page.step() { leaves.append(try TreeReader.leaf(page, hasher)) }
+        while try page.step() { leaves.append(MerkleTree.leaf(try TreeReader.content(page, hasher), hasher)) }
         guard leaves.count == places.count else {
             throw SQLiteFault(code: 11, message: "the tree over the journal lacks leaves")
         }
         return leaves
     }
 
-    /// Makes a leaf again from its row.
-    static func leaf(_ row: Statement, _ hasher: SHA256) throws(SQLiteFault) -> Digest {
+    /// The bytes that the leaf with a place is the hash of.
+    func content(at place: Int) throws(SQLiteFault) -> [UInt8] {
+        page.bind(1, try sequence(at: place))
+        page.bind(2, 1)
+        defer { page.reset() }
+        guard try page.step() else { throw SQLiteFault(code: 11, message: "the tree over the journal lacks leaves") }
+        return try TreeReader.content(page, hasher)
+    }
+
+    /// Makes the bytes of a leaf again from its row.
+    private static func content(_ row: Statement, _ hasher: SHA256) throws(SQLiteFault) -> [UInt8] {
         let packed = row.blob(3) ?? []
-        if row.integer(1) == 0 { return MerkleTree.leaf(packed, hasher) }
+        if row.integer(1) == 0 { return packed }
         guard let opening = LeafOpening(packed: packed, hasher), let columns = LeafColumns(row) else {
             throw SQLiteFault(code: 11, message: "the leaf of journal row \(row.integer(0)) cannot be read")
         }
-        return opening.leaf(columns, hasher)
+        return opening.content(columns, hasher)
     }
 
     /// The hash of a part of the tree, from the kept roots and from rows.

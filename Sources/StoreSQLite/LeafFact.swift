@@ -231,31 +231,3 @@ extension LeafFact {
         return facts
     }
 }
-
-extension Packer {
-    /// Adds an integer of either sign; a small one takes few bytes.
-    mutating func add(zigzag value: Int64) { add(UInt64(bitPattern: value << 1 ^ value >> 63)) }
-
-    mutating func add(fixed values: UInt64...) {
-        for value in values {
-            for shift in stride(from: 0, to: 64, by: 8) { add(UInt8(truncatingIfNeeded: value >> UInt64(shift))) }
-        }
-    }
-}
-
-extension Unpacker {
-    mutating func zigzag() -> Int64? {
-        integer().map { Int64(bitPattern: $0 >> 1) ^ -Int64(bitPattern: $0 & 1) }
-    }
-
-    mutating func small() -> UInt8? { zigzag().flatMap { UInt8(exactly: $0) } }
-
-    mutating func fixed() -> UInt64? {
-        var value: UInt64 = 0
-        for shift in stride(from: 0, to: 64, by: 8) {
-            guard let byte = byte() else { return nil }
-            value |= UInt64(byte) << UInt64(shift)
-        }
-        return value
-    }
-}

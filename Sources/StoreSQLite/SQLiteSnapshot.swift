@@ -391,8 +391,9 @@ final class Reader {
             // The first leaf is that of no call.
             guard let place = try tree.place(of: call.rawValue), place > 0 else { return nil }
             let head = try tree.head(name)
+            let content = try tree.content(at: place)
             return JournalReceipt(
-                call: call, place: place, leaf: try tree.leaves(place..<place + 1)[0].bytes,
+                call: call, place: place, leaf: MerkleTree.leaf(content).bytes, content: content,
                 path: try tree.path(to: place, of: head.leaves).map(\.bytes), head: head)
         }
     }

@@ -74,6 +74,11 @@ struct JournalProofCommandTests {
         let changedReceipt = run("journal", "verify", "--receipt", try keep(swapped, as: "swapped.json"))
         #expect(changedReceipt.code == 1 && changedReceipt.errors.contains("does not prove"), "\(changedReceipt)")
 
+        let renumbered = receipt.replacing(#"{"seq":2,"#, with: #"{"seq":3,"#)
+        #expect(renumbered != receipt)
+        let otherCall = run("journal", "verify", "--receipt", try keep(renumbered, as: "renumbered.json"))
+        #expect(otherCall.code == 1 && otherCall.errors.contains("does not prove"), "\(otherCall)")
+
         try Connection(path: folder.path + "/data/onym.db", mode: .readWrite)
             .execute("UPDATE journal SET at = at - 1 WHERE sequence = 2")
         let changed = run("journal", "verify", "--head", head)

@@ -62,7 +62,7 @@ struct RepairTests {
         defer { withExtendedLifetime(fixture) {} }
         try #require(facts(folder) != before)
         let plan = run("doctor", "--repair", "--data", folder)
-        #expect(plan.code == 1 && plan.output.contains("Nothing was changed"), "\(plan)")
+        #expect(plan.code == 1 && plan.output.contains("Nothing was changed. --yes makes"), "\(plan)")
         #expect(facts(folder) != before)
         let repaired = run("doctor", "--repair", "--yes", "--data", folder)
         #expect([0, 4].contains(repaired.code) && repaired.output.contains("as its calls made it"), "\(repaired)")
@@ -101,6 +101,9 @@ struct RepairTests {
             let result = run("doctor", "--repair", "--data", folder)
             #expect(result.code == 1 && result.output.contains("Left: "), "\(result)")
             #expect(result.output.contains(code), "\(result)")
+            #expect(!result.output.contains("--yes makes these changes"), "\(result)")
+            let tried = run("doctor", "--repair", "--yes", "--data", folder)
+            #expect(tried.code == 1 && tried.output.contains("nothing that a repair can put right"), "\(tried)")
         }
         #expect(run("doctor", "--yes").code == 2)
     }

@@ -69,6 +69,8 @@ struct StoreFormTests {
             #expect(!FileManager.default.fileExists(atPath: path("none/onym.db.new")))
         }
         try attempt(Array(lines.dropLast()), "is cut")
+        try attempt([#"{"kind":"end","lines":0,"tables":{}}"#], "does not begin with a header")
+        try attempt(Array(lines.dropFirst()), "does not begin with a header")
         try attempt(lines, "is cut", end: "")
         let link = try #require(lines.firstIndex { $0.contains(#""table":"links""#) })
         var changed = lines

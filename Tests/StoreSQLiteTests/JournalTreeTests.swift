@@ -40,7 +40,9 @@ struct JournalTreeTests {
         for line in open(sys.argv[1]):
             p = json.loads(line)
             if 'leaf' in p:
-                good += included(x(p['leaf']), p['place'], p['leaves'], [x(s) for s in p['path']]) == x(p['head'])
+                content = x(p['content'])
+                made = h(b'\\x00' + content) == x(p['leaf']) and int.from_bytes(content[:8], 'little') == p['seq']
+                good += made and included(x(p['leaf']), p['place'], p['leaves'], [x(s) for s in p['path']]) == x(p['head'])
             else:
                 good += grown(p['from'], p['leaves'], x(p['hash']), x(p['head']), [x(s) for s in p['proof']])
         print(good)
@@ -78,7 +80,7 @@ struct JournalTreeTests {
             lines.append(
                 """
                 {"leaf":"\(hex(proved.leaf))","place":\(proved.place),"leaves":\(last.leaves),"head":"\(hex(last.hash))",\
-                "path":\(list(proved.path))}
+                "path":\(list(proved.path)),"content":"\(hex(proved.content))","seq":\(earlier.sequence.rawValue)}
                 """)
             lines.append(
                 """
@@ -91,6 +93,34 @@ struct JournalTreeTests {
         try lines.joined(separator: "\n").write(toFile: folder.path + "/proofs", atomically: true, encoding: .utf8)
         let result = try Shell.result(["python3", folder.path + "/check.py", folder.path + "/proofs"])
         #expect(result.output == "1000\n", "\(result)")
+    }
+
+    @Test("keeps no salt that the salt of an erased person follows from")
+    func salts() throws {
+        let fixture = try StoreFixture(.sqlite)
+        let people = try ["a", "b"].map { try fixture.identify([.customerID: $0]).person }
+        _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
+        let merge = try fixture.store.read { (facts) throws(StoreFault) in try facts.lastCall() }
+        func opening() throws -> [UInt8] {
+            let row = try Connection(path: fixture.file.path, mode: .readOnly)
+                .prepare("SELECT opening FROM leaves WHERE sequence = \(merge.rawValue)")
+            #expect(try row.step())
+            return row.blob(0) ?? []
+        }
+        func head() throws -> JournalHead? {
+            try fixture.store.read { (facts) throws(StoreFault) in try facts.journalHead() }
+        }
+        let root = try opening().dropFirst().prefix(16)
+        let (receipt, before) = (try head(), try opening())
+        _ = try fixture.process(ErasePerson(people[0]))
+        while try fixture.store.sweep() {}
+        let after = try opening()
+        #expect(root.count == 16 && after != before)
+        #expect(!after.indices.contains { after[$0...].starts(with: root) }, "all salts follow from this one")
+        let sequence = try #require(receipt?.sequence)
+        let growth = try fixture.store.read { (facts) throws(StoreFault) in try facts.journalExtension(from: sequence) }
+        #expect(growth?.hash == receipt?.hash, "the leaves are as they were")
+        #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
     }
 
     @Test("begins with one leaf for the calls of an earlier version, and has the next calls after it")

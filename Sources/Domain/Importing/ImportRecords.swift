@@ -208,17 +208,6 @@ package struct Imported: Answer {
     }
 }
 
-extension Packer {
-    /// Adds a number that is mostly close to zero, of either sign.
-    mutating func add(zigzag value: Int64) { add(UInt64(bitPattern: value << 1 ^ value >> 63)) }
-}
-
-extension Unpacker {
-    mutating func zigzag() -> Int64? {
-        integer().map { Int64(bitPattern: $0 >> 1) ^ -Int64(bitPattern: $0 & 1) }
-    }
-}
-
 /// The place of a link in the file of its import.
 package struct ImportOrigin: Equatable, Sendable {
     package let id: ImportID
