@@ -126,7 +126,7 @@ enum ProjectCalls {
                 description: """
                     A call over the server's socket gets the counts of all projects, and so does the administrator \
                     of the only project. With several projects, an administrator gets the number of the project's \
-                    apps and keys. people and rows count what calls brought, also what was erased since.
+                    apps and keys. people leaves out erased people. rows and merges also count what was erased since.
                     """,
                 responses: [
                     .init(

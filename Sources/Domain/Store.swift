@@ -213,6 +213,7 @@ package enum Compaction: Equatable, Sendable {
 
 /// The numbers of facts in a store.
 package struct StoreCounts: Equatable, Sendable {
+    /// The people, without erased people.
     package var people = 0
     package var identities = 0
     package var links = 0

@@ -173,8 +173,8 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         }
         warnings.write(to: &text)
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
-        text.gauge("onym_people", help: "People ever made.", store.people)
-        text.gauge("onym_identities", help: "Identities that a person holds or held.", store.identities)
+        text.gauge("onym_people", help: "People, without erased people.", store.people)
+        text.gauge("onym_identities", help: "Identities that a person holds.", store.identities)
         text.gauge("onym_links", help: "Links between people and identities.", store.links)
         text.gauge(
             "onym_journal_sequence", help: "The last change's place in the journal.", store.lastSequence.rawValue)

@@ -170,7 +170,7 @@ package final class MemoryStore: Store {
     package var counts: StoreCounts {
         state.withLock { state in
             var counts = StoreCounts()
-            counts.people = state.facts.people.count
+            counts.people = state.facts.people.count - state.facts.erased.count
             counts.identities = state.facts.holders.count
             counts.links = state.facts.people.values.reduce(0) { $0 + $1.identities.count }
             counts.merges = state.facts.merges.count

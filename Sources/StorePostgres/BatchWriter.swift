@@ -88,7 +88,9 @@ struct BatchWriter {
             case .mergeUndone(let merge):
                 tables.endedMerges.add(merge.id.rawValue, call)
                 state.merges -= 1
-            case .personErased(let person): tables.erased.add(person.rawValue, call)
+            case .personErased(let person):
+                tables.erased.add(person.rawValue, call)
+                state.people -= 1
             case .documentPut(let key, let person, let body):
                 state.document += 1
                 tables.documents.add(

@@ -151,7 +151,7 @@ package final class PostgresDoctor {
                     "state", "The store's state counts #1 #0, and the tables have #2.",
                     """
                     SELECT * FROM (
-                        SELECT 'people', people, (SELECT count(*) FROM people) FROM state
+                        SELECT 'people', people, (SELECT count(*) FROM people WHERE erased_by IS NULL) FROM state
                         UNION ALL SELECT 'links', links, (SELECT count(*) FROM links WHERE ended_by IS NULL) FROM state
                         UNION ALL SELECT 'identities', identities,
                             (SELECT count(DISTINCT hash) FROM links WHERE ended_by IS NULL) FROM state

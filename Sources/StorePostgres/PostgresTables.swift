@@ -96,7 +96,8 @@ package final class PostgresTables: TableTarget {
                 person = (SELECT max(id) FROM (SELECT max(id) AS id FROM people UNION ALL SELECT max(id) FROM merges) AS ids),
                 link = (SELECT coalesce(max(id), 0) FROM links), row_number = (SELECT coalesce(max(id), 0) FROM rows),
                 document = (SELECT coalesce(max(id), 0) FROM documents),
-                directory = (SELECT coalesce(max(sequence), 0) FROM journal), people = (SELECT count(*) FROM people),
+                directory = (SELECT coalesce(max(sequence), 0) FROM journal),
+                people = (SELECT count(*) FROM people WHERE erased_by IS NULL),
                 identities = (SELECT count(DISTINCT hash) FROM links WHERE ended_by IS NULL),
                 links = (SELECT count(*) FROM links WHERE ended_by IS NULL),
                 merges = (SELECT count(*) FROM merges WHERE ended_by IS NULL)

@@ -340,6 +340,10 @@ enum Schema {
             CONSTRAINT group_identities_key PRIMARY KEY (label, type)
         );
         """,
+        """
+        -- The number of people leaves out erased people.
+        UPDATE state SET people = (SELECT count(*) FROM people WHERE erased_by IS NULL);
+        """,
     ]
 
     /// The number of the migration after which the groups are made from the merges.

@@ -280,7 +280,7 @@ extension StoreFixture {
             try PostgresCluster.shared.get().run(
                 """
                 SET search_path = \(schema); DROP TABLE call_log; \(StoreFixture.withoutGroups);
-                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 1
+                DELETE FROM migrations WHERE version >= 8
                 """)
         }
         try reopen()
@@ -307,7 +307,7 @@ extension StoreFixture {
                 """
                 SET search_path = \(schema); DROP TABLE call_log; DROP TABLE call_groups; DROP TABLE call_acts;
                 \(StoreFixture.withoutGroups); \(statement);
-                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 2
+                DELETE FROM migrations WHERE version >= 7
                 """)
         }
         try reopen()

@@ -122,6 +122,28 @@ struct ErasureContractTests {
         #expect(try town.reading(people[3]) == "nobody")
     }
 
+    @Test("counts of people leave out erased people", arguments: StoreKind.allCases)
+    func counts(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let people = try (0..<5).map { try fixture.identify([.customerID: "c\($0)", .email: "e\($0)@x"]).person }
+        _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
+        _ = try fixture.process(ErasePerson(people[0]))
+        _ = try fixture.process(ErasePerson(people[4]))
+        func isRight() -> Bool {
+            let counts = fixture.store.counts
+            return counts.people == 2 && counts.identities == 4 && counts.links == 4
+        }
+        #expect(isRight(), "\(fixture.store.counts)")
+        while try fixture.store.sweep() {}
+        while try fixture.store.compact() != .done {}
+        #expect(isRight(), "after the sweep: \(fixture.store.counts)")
+        try fixture.reopen()
+        #expect(isRight(), "after a start: \(fixture.store.counts)")
+        // Somebody comes with the name of an erased person, and is one more.
+        _ = try fixture.identify([.customerID: "c4"])
+        #expect(fixture.store.counts.people == 3)
+    }
+
     @Test(
         "a read that names nobody finds no row of the erased, before the sweep and after it",
         arguments: StoreKind.allCases)

@@ -118,6 +118,23 @@ struct LoadedGroupTests {
         #expect(codes.contains("group_totals") || codes.contains("group"))
     }
 
+    @Test("a store of the version before counted erased people, and no longer does when it is opened")
+    func countsAnew() throws {
+        let fixture = try StoreFixture(.postgres)
+        let people = try (0..<3).map { try fixture.identify([.customerID: "c\($0)"]).person }
+        _ = try fixture.process(ErasePerson(people[1]))
+        #expect(fixture.store.counts.people == 2)
+        let settings = try #require(fixture.schema)
+        _ = try PostgresCluster.shared.get().run(
+            """
+            SET search_path = \(settings.schema); UPDATE state SET people = 3; DELETE FROM migrations WHERE version >= 10
+            """)
+        #expect(try PostgresDoctor(settings) { _ in }.examine().map(\.code) == ["state"])
+        try fixture.reopen()
+        #expect(fixture.store.counts.people == 2)
+        #expect(try PostgresDoctor(settings) { _ in }.examine() == [])
+    }
+
     @Test("the groups of a store of the version before are made when it is opened")
     func migrates() throws {
         let world = try World(members: 20)

@@ -122,7 +122,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     package var counts: StoreCounts {
         var counts = StoreCounts()
-        counts.people = Int(people.count)
+        counts.people = Int(people.count) - erased.count
         counts.identities = heldIdentities
         counts.links = linksInForce
         counts.rows = Int(lastRow)
