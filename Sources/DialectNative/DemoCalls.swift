@@ -25,8 +25,7 @@ enum DemoCalls {
                     let project = caller.project
                     return { snapshot throws(StoreFault) in
                         let isMade = !DemoPeople(in: project, snapshot).people.isEmpty
-                        let hasNobody = try snapshot.hasNobody(in: project)
-                        let isPossible = isForTrying && hasNobody
+                        let isPossible = isForTrying && !isMade
                         return Native.json(.ok) { json in
                             json.key("made")
                             json.bool(isMade)
@@ -38,12 +37,14 @@ enum DemoCalls {
             Endpoint(
                 .post, "/onym/v1/demo", scope: .admin,
                 operation: Operation(
-                    id: "demo_make", summary: "Makes 200 people who do not exist, in an empty project.",
+                    id: "demo_make", summary: "Makes 200 people who do not exist, beside the people of the project.",
                     description: """
                         The people are of all dialects. They have devices, events, purchases and installs, a tablet that \
                         four people share, \(DemoData.mergeCount) merges of which one is wrong, and a refused call. The \
-                        names are the same each time. The server must run in development mode, and the project must have \
-                        no people; otherwise the answer is 409 not_empty. With ?dry_run=true nothing changes.
+                        names are the same each time. The server must run in development mode, and the project must not \
+                        have these people already; otherwise the answer is 409 not_empty. Identities that a person of \
+                        the project holds stay with that person. If another call erases people of the demo data in the \
+                        meantime, the answer is 409 changed_meanwhile. With ?dry_run=true nothing changes.
                         """,
                     query: [
                         .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
@@ -66,14 +67,15 @@ enum DemoCalls {
                         }
                         let (directory, hash) = (tools.directory, tools.hash)
                         return .read { snapshot throws(StoreFault) in
-                            guard try snapshot.hasNobody(in: project) else {
-                                let isHere = !DemoPeople(in: project, snapshot).people.isEmpty
+                            let found = DemoPeople(in: project, snapshot)
+                            guard found.people.isEmpty else {
                                 return .answer(
                                     Native.problem(
                                         .conflict, code: notEmpty,
-                                        isHere
-                                            ? "The demo data is here already. onym demo --remove removes it."
-                                            : "The project has people already. Demo data needs an empty project.", id))
+                                        found.groups.isEmpty
+                                            ? "Demo people are here, and merges join them with other people. Undo these "
+                                                + "merges, then onym demo --remove removes the demo people."
+                                            : "The demo data is here already. onym demo --remove removes it.", id))
                             }
                             let making = DemoMaking(
                                 in: project, directory, hash, at: now, since: try snapshot.lastCall(), id)
@@ -123,13 +125,6 @@ enum DemoCalls {
         .init("dry_run", .boolean(), required: true), .init("erased", .integer(), required: true),
         .init("left", .array(.string("The root of a group that also has other people.")), required: true),
     ])
-}
-
-extension Snapshot {
-    /// Whether a project has no person with an identity.
-    fileprivate func hasNobody(in project: ProjectID) throws(StoreFault) -> Bool {
-        try holders(of: IdentityTypeSet(IdentityType.allCases), in: project, before: nil, limit: 1).isEmpty
-    }
 }
 
 /// The people of the demo data that a project has.
@@ -276,7 +271,14 @@ private struct DemoMaking: Sendable {
             for merge in DemoData.merges {
                 guard let from = DemoPeople.find(merge.from, in: project, snapshot).first,
                     let into = DemoPeople.find(merge.into, in: project, snapshot).first
-                else { preconditionFailure("A person of the demo data was not imported.") }
+                else {
+                    // Another call has erased the person since the import.
+                    return .answer(
+                        Native.problem(
+                            .conflict, code: "changed_meanwhile",
+                            "People of the demo data were erased meanwhile. onym demo --remove removes the others.", id)
+                    )
+                }
                 acts.append(MergePeople(from: from, into: into, reason: merge.reason))
             }
             return Acts.run(acts, id) { [self] replies in

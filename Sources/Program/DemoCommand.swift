@@ -3,7 +3,7 @@ import Invocation
 /// `onym demo`: makes people who do not exist, for a person who tries the server.
 enum DemoCommand: ProgramCommand {
     static let name = "demo"
-    static let summary = "Makes 200 people who do not exist, in an empty project; --remove erases them."
+    static let summary = "Makes 200 people who do not exist, for a first look; --remove erases them."
     static let usage = """
         onym demo [--remove] [--dry-run] [--data DIR] [--project ID] [--json]
 

@@ -81,11 +81,13 @@ struct DemoTests {
         #expect(try client.call("DELETE", DemoTests.path)["erased"] as? Int == 200)
     }
 
-    @Test("leaves other people alone: none is made beside them, and none is erased with them")
+    @Test("leaves other people alone: it is made beside them, and none is erased with it")
     func others() throws {
         let client = NativeClient(try TestServer(.memory, configure: { $0.isForTrying = true }))
+        let first = try client.identify(#"{"customerid":"first","email":"ada.berg@example.com"}"#)
+        #expect(try client.get(DemoTests.path)["possible"] as? Bool == true)
         let made = try client.post(DemoTests.path)
-        #expect(made.status == 201, "\(made)")
+        #expect(made.status == 201 && made["people"] as? Int == 200, "\(made)")
         // A person who is no demo data, and one whom a merge joined with demo data.
         let own = try client.identify(#"{"customerid":"own"}"#)
         let joined = try client.identify(#"{"customerid":"joined"}"#)
@@ -95,8 +97,24 @@ struct DemoTests {
         #expect(try client.get("/onym/v1/people/\(own)").status == 200)
         #expect(try client.get("/onym/v1/people/\(joined)").status == 200)
         #expect(try client.get("/onym/v1/people/customerid:demo-1002").status == 200)
+        #expect(try client.get("/onym/v1/people/\(first)").status == 200)
         let refused = try client.post(DemoTests.path)
         #expect(refused.status == 409 && refused.text("code") == "not_empty", "\(refused)")
+        #expect(refused.text("detail")?.contains("Undo") == true, "\(refused)")
+    }
+
+    @Test("can be made again after one of its people was erased alone", arguments: StoreKind.allCases)
+    func erasedAlone(_ kind: StoreKind) throws {
+        let client = NativeClient(try TestServer(kind, configure: { $0.isForTrying = true }))
+        #expect(try client.post(DemoTests.path).status == 201)
+        // A member of a merge, so that making the data again needs the person.
+        #expect(try client.call("DELETE", "/onym/v1/people/customerid:demo-1004").status == 200)
+        #expect(try client.call("DELETE", DemoTests.path).status == 200)
+        let again = try client.post(DemoTests.path)
+        #expect(again.status == 201, "\(again)")
+        let imported = try #require(try client.get("/onym/v1/imports").list("imports").first)
+        #expect(imported["refused"] as? Int == 0, "every record is taken: \(imported)")
+        #expect(try client.get("/onym/v1/people/customerid:demo-1004").status == 200)
     }
 
     @Test("is for development mode only")

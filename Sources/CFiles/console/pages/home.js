@@ -21,7 +21,7 @@ export default async function home(place, { heading, leave, again }) {
   // Only a server for trying has demo data.
   const isForTrying = may.administer && session.current.mode === "development";
   const [stats, ready, demo] = await Promise.all([get("/stats"), readiness(), isForTrying ? get("/demo") : {}]);
-  if (stats.people === 0 || demo.possible) {
+  if (await hasNobody(stats)) {
     // In development mode, the keys of the first start; otherwise KEY stands for a key.
     const { keys } = may.administer ? await get("/console/snippets") : { keys: {} };
     const call = (name, snippet) => snippet().replace("KEY", keys[name.toLowerCase()] ?? "KEY");
@@ -50,7 +50,13 @@ export default async function home(place, { heading, leave, again }) {
   filled(6, async (signal) => {
     const changes = (await recent(signal)).slice(0, 15);
     return changes.length ? changesTable("Last changes", changes) : empty("Nothing changed lately.");
-  }));
+  }), demo.possible && makeDemo(again));
+}
+
+// Whether the project has no people. With several projects, only the operator gets their number.
+async function hasNobody(stats) {
+  if (stats.people !== undefined) return stats.people === 0;
+  return (await get("/people", { order: "recent", limit: 1 })).people.length === 0;
 }
 
 // Demo data: people who do not exist, for a first look.
