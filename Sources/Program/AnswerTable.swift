@@ -23,6 +23,8 @@ package struct TableLayout: Equatable, Sendable {
 /// Writes the API's answers for people: a line for each member, and lists of things as separate lines.
 enum AnswerTable {
     private static let column = 18
+    /// The things that a list within a list shows. A call of an import can have thousands of facts.
+    private static let nestedAtMost = 20
 
     /// - Parameter name: a member that the table leaves out, because the reader has just written it.
     static func text(
@@ -100,29 +102,38 @@ enum AnswerTable {
         }
     }
 
+    /// - Parameter isInList: whether the object is a thing of a list: then members without a value are left out, and a long list
+    ///   of it is cut, with the number of the things that are left out.
     private static func write(
-        _ object: JSONValue, indent: Int, without left: String? = nil, _ lines: inout [Line]
+        _ object: JSONValue, indent: Int, without left: String? = nil, isInList: Bool = false, _ lines: inout [Line]
     ) throws(JSONFault) {
         try object.forEachMember(at: "the answer") { key, value throws(JSONFault) in
             let name = key.copy()
-            if name == left { return }
+            if name == left || (isInList && value.isNull) { return }
             if let line = try line(value) {
                 lines.append(Line(indent: indent, content: .member(name, value: line)))
                 return
             }
             lines.append(Line(indent: indent, content: .name(name)))
-            if value.kind == .object { return try write(value, indent: indent + 2, &lines) }
+            if value.kind == .object { return try write(value, indent: indent + 2, isInList: isInList, &lines) }
+            var count = 0
             try value.forEachElement(at: name) { element throws(JSONFault) in
+                count += 1
+                if isInList && count > nestedAtMost { return }
                 if let line = try self.line(element) {
                     lines.append(Line(indent: indent + 2, content: .value(line)))
                 } else if let parts = try parts(element) {
                     lines.append(Line(indent: indent + 2, content: .row(parts)))
                 } else {
                     var inner: [Line] = []
-                    try write(element, indent: indent + 4, &inner)
+                    try write(element, indent: indent + 4, isInList: true, &inner)
                     if !inner.isEmpty { inner[0].isFirst = true }
                     lines += inner
                 }
+            }
+            if isInList && count > nestedAtMost {
+                let more = "… and \(count - nestedAtMost) more, which --json shows"
+                lines.append(Line(indent: indent + 2, content: .value(more)))
             }
         }
     }

@@ -48,6 +48,14 @@ enum Concepts {
             """
         ),
         (
+            "split",
+            """
+            A split is the fact that some identities of a person belong to another person from now on. Rows and properties can go
+            with them, chosen by the device or the call that brought them. An undo gives everything back. A merge joins two people
+            who are one; a split parts two people whom the server took for one.
+            """
+        ),
+        (
             "principal",
             """
             A principal is the owner of a purchase: the user who was signed in, or else the store account that paid. Access

@@ -453,6 +453,9 @@ enum UndoCommand: ProgramCommand {
         let (word, body) = (arguments.words[0], CallText.body([("reason", arguments["reason"])]))
         let things = [("m_", "merges"), ("s_", "splits"), ("t_", "transfers"), ("a_", "aliases")]
         let path = things.first { word.hasPrefix($0.0) }?.1 ?? "calls"
+        if path == "calls", Int64(word) == nil {
+            throw .usage("\(word) is neither the number of a call nor an id that begins with m_, s_, t_ or a_.")
+        }
         if path != "calls", arguments.has("cascade") || (path != "splits" && arguments["if-seq"] != nil) {
             throw .usage("--cascade and --if-seq are for calls, and \(word) is no call.")
         }

@@ -209,7 +209,8 @@ package enum Program {
         let lines = groups.map { group in
             var names: [String] = []
             for command in group.commands where names.last != command.words[0] { names.append(command.words[0]) }
-            return "  \(group.name.padded(to: 11))\(names.joined(separator: ", "))"
+            return
+                "  \(group.name.padded(to: 11))\(broken(names).joined(separator: ",\n" + String(repeating: " ", count: 13)))"
         }
         return """
             onym \(version): who is this, and what belongs to them?
@@ -223,6 +224,17 @@ package enum Program {
             onym help WORD       a word of Onym: \(Concepts.all.map(\.name).joined(separator: ", "))
             onym settings        the settings of the server, and their values
             """
+    }
+
+    /// Names with commas between them, in lines that fit a terminal of 80 columns behind the name of their group.
+    private static func broken(_ names: [String]) -> [String] {
+        names.reduce(into: []) { lines, name in
+            if let last = lines.last, last.count + 2 + name.count < 66 {
+                lines[lines.count - 1] = "\(last), \(name)"
+            } else {
+                lines.append(name)
+            }
+        }
     }
 
     /// Lists commands, each with its purpose.

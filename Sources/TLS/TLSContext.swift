@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// The reason why a certificate or a key is unusable, or a connection cannot continue.
 package struct TLSFault: Error, Equatable, Sendable, CustomStringConvertible {
@@ -6,14 +7,23 @@ package struct TLSFault: Error, Equatable, Sendable, CustomStringConvertible {
 
     /// Makes a fault of an action, with OpenSSL's reason; empties the thread's queue of errors.
     init(_ action: String) {
-        var reason = "no reason given"
+        var (reason, isOfSystem) = ("no reason given", false)
         while true {
             let code = ERR_get_error()
             if code == 0 { break }
-            if let text = unsafe ERR_reason_error_string(code) { reason = unsafe String(cString: text) }
+            // The system's own reason, such as a missing file, says more than what OpenSSL adds to it.
+            if code & TLSFault.systemFlag != 0 {
+                reason = unsafe String(cString: strerror(CInt(code & ~TLSFault.systemFlag)))
+                isOfSystem = true
+            } else if !isOfSystem, let text = unsafe ERR_reason_error_string(code) {
+                reason = unsafe String(cString: text)
+            }
         }
         description = "\(action): \(reason)."
     }
+
+    /// ERR_SYSTEM_FLAG, a macro with a cast: the rest of such a code is the system's number of the error.
+    private static let systemFlag: CUnsignedLong = 1 << 31
 }
 
 /// A certificate chain with its key, and the versions and protocols of its sessions.

@@ -70,6 +70,22 @@ struct ImportCommandTests {
         #expect(run(["doctor"]).code == 0)
     }
 
+    @Test("whose calls the list of calls shows in short, and the call itself whole")
+    func listed() throws {
+        #expect(run(["init"]).code == 0)
+        let path = try write(ImportCommandTests.facts(ImportCommandTests.people(1...100)))
+        #expect(run(["import", path]).code == 0)
+        let lines = run(["audit"]).text.split(separator: "\n")
+        #expect(lines.contains { $0.contains(/^ {6}… and 28\d more, which --json shows$/) }, "\(lines)")
+        #expect(!lines.contains("    refused       -"), "nothing is said of what a call does not have: \(lines)")
+        let calls = run(["audit", "--json"]).text
+        let call = try #require(
+            calls.firstMatch(of: /"seq":(\d+),"at":"[^"]*","kind":"import"/), "\(calls.prefix(2000))"
+        ).1
+        let whole = run(["call", String(call)]).text
+        #expect(whole.components(separatedBy: "fact linked").count == 101, "\(whole)")
+    }
+
     @Test("that are compressed, in several parts, and from where an interrupted import stands")
     func resumed() throws {
         #expect(run(["init"]).code == 0)

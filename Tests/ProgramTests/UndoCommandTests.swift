@@ -44,5 +44,7 @@ struct UndoCommandTests {
         #expect(undone.code == 0 && undone.text.contains(#""undone":"\#(id)","dry_run":false"#), "\(undone)")
         #expect(aliases().contains("undone_at"))
         #expect(run(["undo", "a_x"]).text.contains("There is no alias with this id."))
+        let other = run(["undo", "x"])
+        #expect(other.code == 2 && other.text.contains("begins with m_, s_, t_ or a_"), "\(other)")
     }
 }

@@ -35,7 +35,8 @@ package enum Irrevocable: String, CaseIterable, Sendable {
         case .callAgain: "Make the same call again with the former value instead."
         case .undoSplit: "The call split a person. Undo the split by its id, s_ and a number, instead."
         case .splitAgain: "The call gave back what a split had taken. Split the person again instead."
-        case .partOfImport: "The call is part of an import, which only POST /onym/v1/imports/{id}/undo takes back."
+        case .partOfImport:
+            "The call is part of an import. onym import undo, or POST /onym/v1/imports/{id}/undo, takes the import back."
         case .historyGone:
             "The call is older than retention_days_history, so the values from before it are gone."
         case .nothingChanged: "The call changed nothing that an undo can take back."
