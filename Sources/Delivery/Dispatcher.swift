@@ -49,6 +49,14 @@ package final class Dispatcher: Sendable {
         var readTo: [Int64: JournalSequence] = [:]
         /// Rises when new work may exist.
         var wakes = 0
+        /// The deliveries of each webhook when the dispatcher last looked.
+        var figures: [Int64: Figures] = [:]
+    }
+
+    /// How many deliveries wait for another try, and how many are parked.
+    package struct Figures: Equatable, Sendable {
+        package var waiting = 0
+        package var parked = 0
     }
 
     private let parts: Parts
@@ -71,6 +79,16 @@ package final class Dispatcher: Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
+    /// The deliveries of all webhooks, as this process last saw them; zero where another process sends the changes.
+    package var figures: Figures {
+        state.withLock { state in
+            state.figures.values.reduce(into: Figures()) { sum, figures in
+                sum.waiting += figures.waiting
+                sum.parked += figures.parked
+            }
+        }
+    }
+
     private func run() {
         while true {
             let (wakes, isStopping) = state.withLock { ($0.wakes, $0.isStopping) }
@@ -90,15 +108,21 @@ package final class Dispatcher: Sendable {
 
     private func rounds() throws(StoreFault) -> [Round] {
         // Another process sends the changes.
-        guard parts.store.leads else { return [] }
+        guard parts.store.leads else {
+            state.withLock { $0.figures = [:] }
+            return []
+        }
         let projects = parts.store.directory.projects.keys
         let now = parts.clock()
         let (busy, readTo) = state.withLock { ($0.busy, $0.readTo) }
         return try parts.store.read { snapshot throws(StoreFault) in
             var rounds: [Round] = []
+            var figures: [Int64: Figures] = [:]
             for project in projects {
-                for webhook in try Webhook.all(of: project, snapshot) where !busy.contains(webhook.id) {
+                for webhook in try Webhook.all(of: project, snapshot) {
                     guard let deliveries = try Deliveries.of(webhook, snapshot) else { continue }
+                    figures[webhook.id] = Figures(waiting: deliveries.waiting.count, parked: deliveries.parked.count)
+                    if busy.contains(webhook.id) { continue }
                     var plan = RoundPlan(webhook, deliveries, from: readTo[webhook.id], at: now)
                     try plan.fill(project, snapshot, parts.payload)
                     if plan.isEmpty {
@@ -108,6 +132,7 @@ package final class Dispatcher: Sendable {
                     }
                 }
             }
+            state.withLock { $0.figures = figures }
             return rounds
         }
     }

@@ -18,6 +18,8 @@ package enum Native {
         package let metrics: @Sendable () -> [UInt8]
         package let metricsContentType: String
         package let openAPI: @Sendable () -> [UInt8]
+        /// The version of the server.
+        package let version: String
         package let compact: @Sendable () -> Void
         package let compaction: @Sendable () -> CompactCalls.Status
         /// The copies of the store.
@@ -52,7 +54,7 @@ package enum Native {
             unreadiness: @escaping @Sendable () -> String?,
             clockBehindSeconds: @escaping @Sendable () -> Int64,
             clockProblems: @escaping @Sendable () -> [String], metrics: @escaping @Sendable () -> [UInt8],
-            metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
+            metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8], version: String,
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             backups: BackupTools,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
@@ -82,6 +84,7 @@ package enum Native {
             self.metrics = metrics
             self.metricsContentType = metricsContentType
             self.openAPI = openAPI
+            self.version = version
             self.rehearsals = rehearsals
             self.receipts = receipts
             self.compact = compact
@@ -147,6 +150,8 @@ package enum Native {
                     json(.ok) {
                         $0.key("status")
                         $0.string("ok")
+                        $0.key("version")
+                        $0.string(sources.version)
                     }
                 }),
             Endpoint(
@@ -197,6 +202,7 @@ package enum Native {
 
     private static let status = Schema.object([
         .init("status", .string(), required: true),
+        .init("version", .string("The version of the server, while the process is alive.")),
         .init("detail", .string("A problem that does not prevent calls.")),
         .init("clock", .string("The problem of the server's clock.")),
         .init("reason", .string("The problem that prevents calls.")),

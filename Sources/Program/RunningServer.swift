@@ -442,7 +442,7 @@ final class Inspection: Sendable {
             clockBehindSeconds: { [self] in (parts.withLock { $0?.engine }?.clockBehindMilliseconds ?? 0) / 1000 },
             clockProblems: { [self] in clockWatch.withLock { $0 }?.problems ?? [] },
             metrics: { [self] in metrics() },
-            metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI },
+            metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI }, version: Program.version,
             compact: { [self] in parts.withLock { $0?.engine }?.requestCompaction() },
             compaction: { [self] in
                 let status = parts.withLock { $0?.engine }?.compactionStatus ?? Engine.CompactionStatus()
@@ -571,6 +571,7 @@ final class Inspection: Sendable {
             help: "Seconds by which the clock is ahead of the clocks of stores; negative if it is behind.",
             clockWatch.withLock { $0?.skewSeconds ?? 0 })
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
+        write(place, dispatcher.withLock { $0?.figures }, to: &text)
         if let log = backups.status().log {
             text.gauge(
                 "onym_backup_lag_seconds", help: "The age of the oldest commit that backup_to does not have.",
@@ -579,6 +580,29 @@ final class Inspection: Sendable {
                 "onym_backup_failed", help: "Whether the last write to backup_to failed.", log.fault == nil ? 0 : 1)
         }
         return text.bytes
+    }
+
+    private func write(_ place: StorePlace, _ deliveries: Dispatcher.Figures?, to text: inout MetricsText) {
+        if let deliveries {
+            text.gauge(
+                "onym_deliveries_waiting", help: "Deliveries to webhooks that wait for another try.",
+                deliveries.waiting)
+            text.gauge(
+                "onym_deliveries_parked", help: "Deliveries to webhooks that the server no longer tries.",
+                deliveries.parked)
+        }
+        // A store in PostgreSQL has its files elsewhere.
+        if let bytes = place.bytes, let logBytes = place.logBytes {
+            text.gauge("onym_store_bytes", help: "Bytes of the store's files, with the log.", bytes)
+            text.gauge(
+                "onym_store_log_bytes",
+                help: "Bytes of the store's log, which a checkpoint copies into the store's file.",
+                logBytes)
+        }
+        if let bytes = place.freeBytes {
+            text.gauge(
+                "onym_disk_free_bytes", help: "Bytes that the server can still write on the store's disk.", bytes)
+        }
     }
 
     private func write(_ figures: PurchaseChecker.Figures, at now: Instant, to text: inout MetricsText) {
@@ -615,12 +639,16 @@ package struct StorePlace: Equatable, Sendable {
 
     /// The bytes of the store's files.
     var bytes: Int64? {
-        path.map { path in
-            ["", "-wal", "-shm"].reduce(0) { sum, suffix in
-                var status = stat()
-                return unsafe stat(path + suffix, &status) == 0 ? sum + Int64(status.st_size) : sum
-            }
-        }
+        path.map { path in ["", "-wal", "-shm"].reduce(0) { $0 + StorePlace.bytes(ofFile: path + $1) } }
+    }
+
+    /// The bytes of the store's log. A log that a checkpoint has copied is written anew from its beginning.
+    var logBytes: Int64? { path.map { StorePlace.bytes(ofFile: $0 + "-wal") } }
+
+    /// The bytes of a file; none for a file that does not exist.
+    private static func bytes(ofFile path: String) -> Int64 {
+        var status = stat()
+        return unsafe stat(path, &status) == 0 ? Int64(status.st_size) : 0
     }
 
     /// The bytes that the server can still write on the disk of the store's file.

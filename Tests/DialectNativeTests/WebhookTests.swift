@@ -224,6 +224,8 @@ struct WebhookTests {
             parked = try client.get("/onym/v1/deliveries?state=parked").list("deliveries")
         }
         #expect(parked.count == 2)
+        #expect(
+            try Patience.until { try client.get("/metrics").wire.body.contains("\nonym_deliveries_parked 2\n") })
         #expect(receiver.standIn.received.count > 6, "each was tried again and again")
         refuses.withLock { $0 = false }
         for delivery in parked {

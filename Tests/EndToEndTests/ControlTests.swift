@@ -101,6 +101,11 @@ struct ControlTests {
         #expect(try mode() == 0o600)
         let ready = try Shell.run("curl", "-s", "--unix-socket", path, "http://onym/metrics")
         #expect(ready.contains("\nonym_people 0\n"), "no key is needed")
+        for name in ["onym_store_bytes", "onym_store_log_bytes", "onym_disk_free_bytes"] {
+            let size = try #require(
+                ready.firstMatch(of: try Regex("\n\(name) (\\d+)\n", as: (Substring, Substring).self)))
+            #expect(try #require(Int(size.1)) > 0, "\(name)")
+        }
         #expect(
             try Shell.run("curl", "-s", "--unix-socket", path, "-X", "POST", "http://onym/v1/identify").contains("404"))
         #expect(server.stop() == 0)
