@@ -7,6 +7,7 @@ final class ServerProcess {
     let base: String
     let port: UInt16
     private let errorsPath: String
+    private let output: FileHandle
 
     /// The program beside the tests that were built with it.
     static var program: String {
@@ -34,8 +35,11 @@ final class ServerProcess {
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
         try Data().write(to: URL(filePath: errorsPath))
-        process.standardError = try terminal?.programs ?? FileHandle(forWritingTo: URL(filePath: errorsPath))
+        let errors = try terminal == nil ? FileHandle(forWritingTo: URL(filePath: errorsPath)) : nil
+        defer { try? errors?.close() }
+        process.standardError = terminal?.programs ?? errors
         let output = try process.start(piping: \.standardOutput)[0].fileHandleForReading
+        self.output = output
         let line = ServerProcess.line(output)
         guard let object = try? JSONSerialization.jsonObject(with: line) as? [String: String],
             let base = object["listening"], let port = base.split(separator: ":").last.flatMap({ UInt16($0) })
@@ -61,7 +65,11 @@ final class ServerProcess {
         return line
     }
 
-    deinit { kill() }
+    deinit {
+        kill()
+        // Foundation keeps the handles of a process for ever.
+        try? output.close()
+    }
 
     var client: HTTPClient { HTTPClient(port: port, description: .shared) }
 

@@ -36,6 +36,9 @@ package enum Shell {
             return try FileHandle(forUpdating: url)
         }
         let (input, output, errors) = (try file("in", input), try file("out"), try file("err"))
+        // Foundation keeps the handles of a process for ever. With more than a thousand open files its next start of a process reads
+        // beyond the end of a list of them, and can crash.
+        defer { for file in [input, output, errors] { try? file.close() } }
         process.standardInput = input
         process.standardOutput = output
         process.standardError = errors
