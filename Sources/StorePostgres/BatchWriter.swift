@@ -10,7 +10,7 @@ struct BatchWriter {
     let groups: GroupTables
 
     private var tables = Tables.empty
-    /// The kept folds of groups, with the number of the last document of each.
+    /// The derived documents, with the number of the last version of each. Earlier versions are deleted.
     private var derived: [DocumentKey: Int64] = [:]
     private var heads: [Chain: RowHead] = [:]
     private var directory: [(entry: JournalEntry, call: Int64)] = []
@@ -93,9 +93,11 @@ struct BatchWriter {
                 state.people -= 1
             case .documentPut(let key, let person, let body):
                 state.document += 1
-                tables.documents.add(
-                    .integer(state.document), .integer(Int64(key.kind.rawValue)), .blob(key.hash.uuid),
-                    .integer(person.rawValue), .integer(call), .blob(body))
+                if key.isKept(body) {
+                    tables.documents.add(
+                        .integer(state.document), .integer(Int64(key.kind.rawValue)), .blob(key.hash.uuid),
+                        .integer(person.rawValue), .integer(call), .blob(body))
+                }
                 if key.kind.isDerived { derived[key] = state.document }
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }

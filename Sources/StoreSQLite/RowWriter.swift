@@ -376,28 +376,29 @@ final class RowWriter {
         }
     }
 
-    /// Writes documents, each with the number of the version before it. Kept folds are derived from facts, so their earlier
-    /// versions are no history, and are deleted.
+    /// Writes documents, each with the number of the version before it. Derived documents have no history, so their earlier versions
+    /// are deleted, and an empty version is not written.
     private func write(
         _ put: [PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) {
-        var latest: [DocumentKey: Int64] = [:]
-        let previous = put.enumerated().map { place, put in
-            latest.updateValue(last + Int64(place) + 1, forKey: put.key) ?? documentNumber(put.key)
+        var latest: [DocumentKey: Int64?] = [:]
+        let versions = put.enumerated().map { place, put in
+            let number = last + Int64(place) + 1
+            let known = latest.updateValue(put.key.isKept(put.body) ? number : nil, forKey: put.key)
+            return (put: put, number: number, previous: known ?? documentNumber(put.key))
         }
-        var place = 0
-        try documents.insert(put) { statement, column, put in
-            statement.bind(column + 1, last + Int64(place) + 1)
+        try documents.insert(versions.filter { $0.put.key.isKept($0.put.body) }) { statement, column, version in
+            let put = version.put
+            statement.bind(column + 1, version.number)
             statement.bind(column + 2, Int64(put.key.kind.rawValue))
             statement.bind(column + 3, blob: put.key.hash.bytes)
             statement.bind(column + 4, put.person.rawValue)
             statement.bind(column + 5, put.madeBy)
             statement.bind(column + 6, blob: put.body)
-            statement.bind(column + 7, put.key.kind.isDerived ? nil : previous[place])
-            place += 1
+            statement.bind(column + 7, put.key.kind.isDerived ? nil : version.previous)
         }
-        for (put, previous) in zip(put, previous) where put.key.kind.isDerived {
-            guard let previous else { continue }
+        for version in versions where version.put.key.kind.isDerived {
+            guard let previous = version.previous else { continue }
             deleteDocument.bind(1, previous)
             try deleteDocument.run()
         }

@@ -448,7 +448,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         for entry in entries {
             for case .documentPut(let key, _, let body) in entry.changes {
                 number += 1
-                if key.kind.isDerived { recentDocuments.add(number, body) }
+                if key.kind.isDerived, key.isKept(body) { recentDocuments.add(number, body) }
             }
         }
     }

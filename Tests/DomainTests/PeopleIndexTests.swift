@@ -305,4 +305,34 @@ struct PeopleIndexTests {
             self.root = root(person)
         }
     }
+
+    @Test("a derived document that was removed leaves no memory, and another document stays known when it is empty")
+    func removedDocuments() throws {
+        let index = PeopleIndex()
+        var (sequence, number) = (JournalSequence.zero, Int64(0))
+        func put(_ key: DocumentKey, _ body: [UInt8]) {
+            let stamp = Stamp(at: Instant(milliseconds: 1), person: PersonID(rawValue: 0))
+            let outcome = Outcome(kind: .noteChecks, person: nil, changes: [.documentPut(key, .nobody, body)])
+            let entry = JournalEntry(Call(project: World.project, key: nil), stamp, outcome, Reply(Done()))
+            let workspace = IndexBatchFacts(index, replays: RememberedCalls()) { $0() }
+            workspace.apply(entry)
+            index.commit([entry], sequence: sequence.next)
+            sequence = sequence.next
+            number += 1
+        }
+        let kept = DocumentKey(.checkList, of: -1)
+        put(kept, [7])
+        for minute in Int64(0)..<5000 {
+            let key = DocumentKey(.checkList, of: minute)
+            put(key, [1])
+            #expect(index.documentNumber(key) == number)
+            put(key, [])
+            #expect(index.documentNumber(key) == nil)
+        }
+        #expect(index.documentPlaces == 2)
+        #expect(index.documentNumber(kept) == 1)
+        let catalog = DocumentKey(.catalog, of: 1)
+        put(catalog, [])
+        #expect(index.documentNumber(catalog) == number)
+    }
 }

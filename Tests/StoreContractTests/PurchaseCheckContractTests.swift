@@ -1,5 +1,6 @@
 import Domain
 import Engine
+import SQLite
 import TestKit
 import Testing
 
@@ -98,6 +99,64 @@ struct PurchaseCheckContractTests {
             }
         }
         #expect(most > 0, "seed \(seed): the history had purchases that were due")
+    }
+
+    /// The number of documents that the store has on disk for lists of checks and for notices.
+    private func documents(_ fixture: StoreFixture) throws -> Int {
+        let kinds: [DocumentKind] = [.checkList, .checkHour, .storeNotice, .storeNoticePlace]
+        let list = kinds.map { String($0.rawValue) }.joined(separator: ", ")
+        let sql = "SELECT count(*) FROM documents WHERE kind IN (\(list))"
+        if let schema = fixture.schema {
+            return Int(try PostgresCluster.shared.get().run("SET search_path = \(schema.schema); \(sql)")) ?? -1
+        }
+        return Int(try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).integer(sql) ?? -1)
+    }
+
+    @Test("what is over leaves nothing in the store", arguments: StoreKind.allCases.filter(\.isDurable))
+    func leavesNothing(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        for minute in 1...20 {
+            var told = Purchase.Transaction(id: "t\(minute)", product: "X", startedAt: fixture.clock.now)
+            told.endsAt = fixture.clock.now.advanced(byMilliseconds: Int64(minute) * 3_600_000)
+            (told.isSubscription, told.signedAt) = (true, fixture.clock.now)
+            let id = PurchaseID(.playStore, "o\(minute)", in: .production, of: World.project, hash: World.hash)
+            var receipt = Receipt(purchase: id, source: .playStore, originalTransaction: "o\(minute)", told: told)
+            receipt.renewal = Purchase.RenewalState(.willRenew, saidAt: fixture.clock.now)
+            receipt.canBeAsked = true
+            let notice = StoreNotice(
+                .playStore, .purchase("o\(minute)"), in: .production, of: World.project, at: fixture.clock.now,
+                hash: World.hash)
+            _ = try fixture.process(KeepStoreNotice(notice))
+            let kept = try fixture.store.read { snapshot throws(StoreFault) in
+                try DueNotices(in: World.project, of: .playStore, at: fixture.clock.now, limit: 1, snapshot) { _ in true
+                }
+            }
+            _ = try fixture.process(TakeStoreNews([receipt], because: kept.items.first))
+        }
+        // A list and an hour for each purchase; the notices have gone.
+        #expect(try documents(fixture) == 40)
+        for _ in 0..<21 {
+            fixture.clock.advance(milliseconds: 3_600_000)
+            guard let due = try found(fixture) else { continue }
+            _ = try fixture.process(
+                NoteChecks(due.items.map { ($0.id, .begun(place: $0.place)) }, emptyBefore: due.emptyBefore))
+            _ = try fixture.process(NoteChecks(due.items.map { ($0.id, .over) }))
+        }
+        // Nobody has proven these purchases, so they wait in the lists until they are forgotten.
+        fixture.clock.advance(milliseconds: 200 * 86_400_000)
+        for _ in 0..<6 {
+            guard let due = try found(fixture) else { break }
+            _ = try fixture.process(
+                NoteChecks(due.items.map { ($0.id, .forgotten) }, emptyBefore: due.emptyBefore))
+        }
+        #expect(try found(fixture)?.items.isEmpty ?? true)
+        #expect(try documents(fixture) == 0)
+        try fixture.reopen()
+        #expect(try found(fixture)?.items.isEmpty ?? true)
+        // The numbers of documents go on behind those that are left.
+        let news = PurchaseCheckContractTests.ids[0]
+        _ = try fixture.process(NoteChecks([(news, .over)]))
+        #expect(try documents(fixture) == 0)
     }
 
     @Test("a purchase keeps its check in the form that stores keep, and the form without one is read")

@@ -71,3 +71,9 @@ extension DocumentKind {
         }
     }
 }
+
+extension DocumentKey {
+    /// Whether stores keep a version of the document. A removed document that is derived leaves nothing, because nobody reads its
+    /// earlier versions; of other documents the empty version says when they were removed.
+    package func isKept(_ body: [UInt8]) -> Bool { !body.isEmpty || !kind.isDerived }
+}

@@ -9,6 +9,8 @@ final class DocumentIndex: @unchecked Sendable {
 
     private let records = Column<Record>()
     private let byHash = SlotTable()
+    /// The places of removed documents, which the next documents take.
+    private var freePlaces: [UInt32] = []
     /// Whether a kind has documents, by raw value. A search for an unused kind ends here.
     private var isUsed = [Bool](repeating: false, count: 256)
 
@@ -22,10 +24,26 @@ final class DocumentIndex: @unchecked Sendable {
         if let place = find(key) {
             records[place].numberAndKind = packed
         } else {
-            let place = records.append(Record(high: key.hash.high, low: key.hash.low, numberAndKind: packed))
+            let place = add(Record(high: key.hash.high, low: key.hash.low, numberAndKind: packed))
             byHash.insert(DocumentIndex.spread(key), place)
             isUsed[Int(key.kind.rawValue)] = true
         }
+    }
+
+    /// Forgets a document that the store keeps no longer.
+    func remove(_ key: DocumentKey) {
+        guard let place = find(key) else { return }
+        byHash.remove(DocumentIndex.spread(key), place)
+        freePlaces.append(place)
+    }
+
+    /// The number of places for documents, with those that are free.
+    var placeCount: Int { Int(records.count) }
+
+    private func add(_ record: Record) -> UInt32 {
+        guard let place = freePlaces.popLast() else { return records.append(record) }
+        records[place] = record
+        return place
     }
 
     private func find(_ key: DocumentKey) -> UInt32? {

@@ -318,9 +318,13 @@ package final class PeopleIndex: @unchecked Sendable {
         case .personErased(let person):
             pendingErased.remove(person)
             erased.insert(person)
-        case .documentPut(let key, _, _):
+        case .documentPut(let key, _, let body):
             lastDocument += 1
-            documents.set(key, number: lastDocument)
+            if key.isKept(body) {
+                documents.set(key, number: lastDocument)
+            } else {
+                documents.remove(key)
+            }
         case .linked, .unlinked, .merged, .mergeUndone, .projectMade, .appMade, .appRevoked, .keyMade, .keyRevoked,
             .renamed, .strategySet:
             break
@@ -493,6 +497,9 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// The number of the committed document under a key; nil if it does not exist.
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
+
+    /// The number of documents for which the index has memory.
+    package var documentPlaces: Int { documents.placeCount }
 
     /// The numbers of the links of a person, the oldest first.
     package func committedLinks(of person: Place) -> [Int64] {
