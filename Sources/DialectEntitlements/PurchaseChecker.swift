@@ -174,7 +174,7 @@ package final class PurchaseChecker: Sendable {
             own: StoreLines(perSecond: parts.limits.perSecond, at: started),
             notices: StoreLines(perSecond: parts.limits.noticesPerSecond, at: started))
         let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
-        var (next, nextNotices) = (started, started)
+        var (next, nextNotices, hasLed) = (started, started, false)
         var turn = 0
         var missed: [ProjectID: MissedNews] = [:]
         var searches = RefundSearches(pauseMilliseconds: parts.limits.refundPauseMilliseconds)
@@ -190,6 +190,10 @@ package final class PurchaseChecker: Sendable {
                 for arrival in arrivals { take(arrival, &lines, &searches, &missed, tools) }
             }
             let now = MonotonicClock.nanoseconds()
+            let leads = parts.store.leads
+            // The work of a process that was killed begins at once.
+            if leads, !hasLed { next = now }
+            hasLed = leads
             // The store logs its own faults; the checker only tries again.
             if now >= next || isRung && now >= nextNotices {
                 nextNotices = now + PurchaseChecker.betweenRings
@@ -204,7 +208,8 @@ package final class PurchaseChecker: Sendable {
                 turn += 1
             }
             let then = MonotonicClock.nanoseconds()
-            let left = Int((next - min(next, then)) / 1_000_000) + 1
+            let untilNext = Int((next - min(next, then)) / 1_000_000) + 1
+            let left = leads ? untilNext : min(untilNext, PurchaseChecker.lookMilliseconds)
             let leftForNotices = min(left, Int((nextNotices - min(nextNotices, then)) / 1_000_000) + 1)
             let isWaiting = state.withLock { $0.isRung }
             let _: Bool? = state.wait(milliseconds: isWaiting ? leftForNotices : left) {
@@ -212,6 +217,9 @@ package final class PurchaseChecker: Sendable {
             }
         }
     }
+
+    /// The pause between two looks whether this process leads the store now.
+    private static let lookMilliseconds = 100
 
     /// Rings come as often as notifications, and searches for notices less often.
     private static let betweenRings: UInt64 = 20_000_000

@@ -16,7 +16,7 @@ package struct PostgresSettings: Sendable {
     /// The longest transaction of a read. During it the database keeps all changed rows.
     package var momentMilliseconds = 1000
     /// The time for which a process leads without a new check.
-    package var leaseMilliseconds = 2000
+    package var leaseMilliseconds = 1500
     /// The number of rows in a range of their table. Old rows are dropped range by range.
     package var partitionRows: Int64 = 50_000_000
 

@@ -13,6 +13,8 @@ final class StateWatch: Sendable {
         /// The end of this process's lead by its own clock. It is a little before the end in the database.
         var leadsUntil: ContinuousClock.Instant?
         var trouble: StoreFault?
+        /// The time until another process may take the lead from its holder, as of the last check.
+        var millisecondsToEnd: Int64?
         /// The first row number of the last range, if known.
         var lastStretch: Int64?
         var triesAgainAt: ContinuousClock.Instant?
@@ -26,6 +28,8 @@ final class StateWatch: Sendable {
 
     /// The pause between two checks.
     static let pauseMilliseconds = 200
+    /// The shortest pause of a process that waits for the lead.
+    private static let shortestPauseMilliseconds: Int64 = 20
     /// The time by which a process ends its lead before the end in the database.
     private static let marginMilliseconds = 200
 
@@ -71,11 +75,18 @@ final class StateWatch: Sendable {
                 if !open.connection.isOpen { session = nil }
             } catch {
                 // Another process leads or will lead.
-                status.withLock { ($0.leadsUntil, $0.trouble) = (nil, error) }
+                status.withLock { ($0.leadsUntil, $0.millisecondsToEnd, $0.trouble) = (nil, nil, error) }
             }
-            let isOver: Bool? = status.wait(milliseconds: StateWatch.pauseMilliseconds) { $0.isStopping ? true : nil }
+            let pause = status.withLock { StateWatch.pause(untilEnd: $0.leadsUntil == nil ? $0.millisecondsToEnd : nil) }
+            let isOver: Bool? = status.wait(milliseconds: pause) { $0.isStopping ? true : nil }
             if isOver == true { return giveBack(session?.connection) }
         }
+    }
+
+    /// The pause before the next check. A process that waits for the lead checks when the lead of the other process ends.
+    static func pause(untilEnd milliseconds: Int64?) -> Int {
+        guard let milliseconds else { return pauseMilliseconds }
+        return Int(min(Int64(pauseMilliseconds), max(shortestPauseMilliseconds, milliseconds + 1)))
     }
 
     /// Runs one check. Returns the partition to drop, if there is one.
@@ -88,6 +99,7 @@ final class StateWatch: Sendable {
             connection.send(StoreState.select)
             connection.send(lead, parameters)
             connection.send(RowPartitions.counted)
+            connection.send(StateWatch.untilEnd)
             return try connection.answers()
         }
         let state = StoreState(answers[0])
@@ -107,6 +119,7 @@ final class StateWatch: Sendable {
         status.withLock { status in
             status.trouble = nil
             status.leadsUntil = answers[1].changed == 1 ? end : nil
+            status.millisecondsToEnd = answers[3].count == 0 ? nil : answers[3].integer(0, 0)
         }
         return answers[2].count == 0 ? nil : answers[2].text(0, 0)
     }
@@ -141,6 +154,13 @@ final class StateWatch: Sendable {
         _ = try? connection.run(StateWatch.end, parameters)
     }
 
+    /// The time to the end of the present lead. It is zero for a lead that has ended or that nobody has had.
+    private static let untilEnd = Connection.Statement(
+        """
+        SELECT CASE WHEN ends_at > clock_timestamp()
+            THEN ceil(extract(epoch FROM ends_at - clock_timestamp()) * 1000)::bigint ELSE 0 END
+        FROM leases WHERE name = 'leading'
+        """)
     private static let end = Connection.Statement(
         "UPDATE leases SET ends_at = '-infinity' WHERE name = 'leading' AND holder = $1")
 }

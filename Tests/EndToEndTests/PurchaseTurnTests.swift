@@ -24,7 +24,7 @@ struct PurchaseTurnTests {
     /// The greatest number of questions between two kills.
     private static let questionsBetween = 5
     /// The time in which the other server takes over, with some more for a busy machine.
-    private static let takeOver = Duration.seconds(2 + 3)
+    private static let takeOver = Duration.seconds(2 + 1)
 
     private static func account(_ number: Int, key: String, at google: StandIn) throws -> String {
         let file = try JSONSerialization.data(withJSONObject: [
