@@ -195,6 +195,10 @@ enum EntitlementCalls {
             }
             write(purchase.history.renewalState, &json)
             guard let owners else { return }
+            if let sharedAt = purchase.sharedAt {
+                json.key("shared_at")
+                json.integer(sharedAt.seconds)
+            }
             json.key("owners")
             json.array { json in
                 for owner in purchase.owners.compactMap({ owners[$0] }).sorted() { json.string(owner) }

@@ -24,6 +24,17 @@ package struct Bounds: Equatable, Sendable {
 package enum Full: String, CaseIterable, Sendable {
     case person = "person_full"
     case group = "group_full"
+    /// A purchase that more installs or identities have proven in 30 days than is usual. The call goes on
+    /// (spec/entitlements-live.md 2).
+    case receipt = "shared_receipt"
+
+    /// The kind of the note about a call that met the limit and went on.
+    package var note: ActKind {
+        switch self {
+        case .person, .group: .leftOut
+        case .receipt: .sharedReceipt
+        }
+    }
 }
 
 extension Bounds {
@@ -125,4 +136,6 @@ extension DecisionFacts {
 extension ActKind {
     /// An accepted call that left out identities or merges, because a person or a group was at its limit.
     package static let leftOut = ActKind(93, "left_out", undo: .never(.noteOfServer))
+    /// An accepted call that proved a purchase which is in unusually many hands.
+    package static let sharedReceipt = ActKind(94, "shared_receipt", undo: .never(.noteOfServer))
 }

@@ -74,6 +74,8 @@ extension Refusal {
                 "person_full: the person holds as many identities as a person may hold. Detach some, or raise person_limits."
             case .group:
                 "group_full: the group has as many members as a group may have. Undo some merges, or raise group_limits."
+            case .receipt:
+                "shared_receipt: more installs or identities have proven a purchase in 30 days than is usual."
             }
         var refusal = Refusal(.conflict, full.rawValue, message, isJournalled: true).about(person)
         refusal.full = full

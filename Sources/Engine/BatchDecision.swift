@@ -181,7 +181,9 @@ struct BatchDecision {
             }
         }
         log(ruling.act, call, isJournalled: decision.outcome != nil, person: person, stamp, strategy, facts)
-        if let full { noteFull(full, about: person, call, stamp, kind: .leftOut, facts) }
+        if let full {
+            noteFull(full, about: person ?? decision.outcome?.person, call, stamp, kind: full.note, facts)
+        }
         if let unproven, let proof = call.proof {
             daily.count(proof.dialect)
             noteDaily(unproven, call, stamp, kind: .unproven, facts)

@@ -168,8 +168,14 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.begin(
             "onym_full_calls_total", .counter,
             help: "Calls that met a person or a group at its limit, by the limit.")
-        for (place, full) in Full.allCases.enumerated() {
+        for (place, full) in Full.allCases.enumerated() where full != .receipt {
             text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
+        }
+        text.begin(
+            "onym_shared_receipts_total", .counter,
+            help: "Proofs of purchases that more installs or identities have proven in 30 days than is usual.")
+        for (place, full) in Full.allCases.enumerated() where full == .receipt {
+            text.sample("onym_shared_receipts_total", fulls[place])
         }
         warnings.write(to: &text)
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)

@@ -77,6 +77,34 @@ struct SharedReceiptTests {
         #expect(try check(client).contains(#""frozen":false"#), "earlier proofs do not count again")
     }
 
+    @Test("a shared receipt is in the journal once a day and person, in the metric each time, and in explain")
+    func told() throws {
+        let (client, owner, joined) = try scene(.memory, freezes: false)
+        func metric() throws -> Int? {
+            let key = client.server.credentials.adminKey
+            let text = try client.call("GET", "/metrics", key: key).body
+            return text.firstMatch(of: /\nonym_shared_receipts_total (\d+)/).flatMap { Int($0.1) }
+        }
+        #expect(Patience.until { (try? metric()) == 1 })
+        func notes() throws -> Int {
+            try client.server.store.read { snapshot throws(StoreFault) in
+                try snapshot.calls(after: .zero, limit: 1000).count { $0.kind == .sharedReceipt }
+            }
+        }
+        #expect(try notes() == 1)
+        // What changes no part in the purchase is no proof.
+        #expect(try joined.restore([client.receipt("X", transaction)]).status == 200)
+        #expect(try notes() == 1 && metric() == 1)
+        let late = try Install("late", .exact, client)
+        #expect(try late.restore([client.receipt("X", transaction)]).status == 200)
+        #expect(try notes() == 2)
+        #expect(Patience.until { (try? metric()) == 2 })
+        let path = "/v3/users/\(owner.current)/entitlements?explain=true"
+        let told = try client.call("GET", path, key: client.secretKey).body
+        #expect(told.contains(#""shared_at":\#(client.clock.seconds),"owners""#), "\(told)")
+        #expect(try !client.call("GET", path).body.contains("shared_at"))
+    }
+
     @Test("without the setting a shared receipt is only noted, and the setting counts for what was noted")
     func tells() throws {
         let (client, _, _) = try scene(.memory, freezes: false)

@@ -141,7 +141,7 @@ package final class StrategyDryRun {
     package func take(_ call: RecordedCall, _ logged: LoggedCall? = nil) {
         guard call.project == project else { return }
         if call.kind == .setStrategy { nextStrategy() }
-        guard call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
+        guard call.kind != .refused, call.kind != .unproven, call.kind != .leftOut, call.kind != .sharedReceipt,
             call.person != nil || !call.facts.isEmpty
         else { return }
         if let person = call.person, erased.contains(person) {

@@ -259,6 +259,15 @@ package struct Purchase: Equatable, Sendable {
         if isShared { sharedAt = moment }
     }
 
+    /// The note for a call whose changes mark a purchase as shared; nil if they mark none.
+    static func sharing(_ changes: [Change], at moment: Instant) -> Full? {
+        let isShared = changes.contains { change in
+            guard case .documentPut(let key, _, let body) = change, key.kind == .purchase else { return false }
+            return Purchase(PurchaseID(hash: key.hash), packed: body)?.sharedAt == moment
+        }
+        return isShared ? .receipt : nil
+    }
+
     /// Whether nobody may join the account of the purchase or take the purchase over, because too many have proven it.
     package func isFrozen(_ catalog: Catalog) -> Bool {
         guard catalog.freezesShared, let sharedAt else { return false }

@@ -62,7 +62,8 @@ package struct RecordPurchase: Act {
         guard !proven.changes.isEmpty else { return Decision(answer) }
         return Decision(
             .kept(answer, .purchased(AccessParties(principals), receipt, by: strategy, in: world)),
-            outcome: Outcome(kind: .recordPurchase, person: principals.user.person, changes: proven.changes))
+            outcome: Outcome(kind: .recordPurchase, person: principals.user.person, changes: proven.changes),
+            full: Purchase.sharing(proven.changes, at: stamp.at))
     }
 }
 

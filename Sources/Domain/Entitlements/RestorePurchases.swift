@@ -113,8 +113,8 @@ package struct RestorePurchases: Act {
         if isDryRun || (changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
         return Decision(
             .kept(.restored(restored), .restored(AccessParties(principals), receipts, extent, in: world)),
-            outcome: Outcome(
-                kind: .restorePurchases, person: principals.user.person, changes: changes))
+            outcome: Outcome(kind: .restorePurchases, person: principals.user.person, changes: changes),
+            full: Purchase.sharing(changes, at: stamp.at))
     }
 }
 
