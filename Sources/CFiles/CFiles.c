@@ -320,6 +320,9 @@ static const unsigned char docs_decisions_0070_what_is_kept_of_old_rows_md[] = {
 static const unsigned char docs_decisions_0071_members_of_bodies_md[] = {
 #embed "../../docs/decisions/0071-members-of-bodies.md"
 };
+static const unsigned char docs_decisions_0074_steps_of_the_clock_md[] = {
+#embed "../../docs/decisions/0074-steps-of-the-clock.md"
+};
 static const unsigned char docs_decisions_0078_the_bytes_of_the_program_md[] = {
 #embed "../../docs/decisions/0078-the-bytes-of-the-program.md"
 };
@@ -442,6 +445,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0064-a-tree-over-the-journal.md", docs_decisions_0064_a_tree_over_the_journal_md),
     FILE_OF("docs", "decisions/0070-what-is-kept-of-old-rows.md", docs_decisions_0070_what_is_kept_of_old_rows_md),
     FILE_OF("docs", "decisions/0071-members-of-bodies.md", docs_decisions_0071_members_of_bodies_md),
+    FILE_OF("docs", "decisions/0074-steps-of-the-clock.md", docs_decisions_0074_steps_of_the_clock_md),
     FILE_OF("docs", "decisions/0078-the-bytes-of-the-program.md", docs_decisions_0078_the_bytes_of_the_program_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),

@@ -66,6 +66,8 @@ package struct CopyReader {
         var (number, segments, gap): (Int, [Int], String?) = (base.first, [], nil)
         var before: String?
         var ends: [(sequence: Int64, at: Int64)] = []
+        // The last commits of each segment up to the end. The moments of commits may go back with the clock.
+        var lasts: [Int64?] = []
         while true {
             let name = CopyManifest.segmentPath(chain.number, number)
             guard CopyFiles.exists("\(path)/\(name)") else {
@@ -83,6 +85,7 @@ package struct CopyReader {
                 break
             }
             segments.append(number)
+            lasts.append(segment.commits.last { until.includes($0.sequence, $0.at) }?.sequence)
             ends.append(segment.commits.last.map { ($0.sequence, $0.at) } ?? (base.sequence, base.at))
             before = digest
             number += 1
@@ -91,14 +94,17 @@ package struct CopyReader {
         if gap != nil, !segments.isEmpty {
             segments.removeLast()
             ends.removeLast()
+            lasts.removeLast()
         }
         if (segments.last ?? base.first - 1) < base.complete {
             throw CopyFault(
                 "\(gap ?? "The log ends too early.") The copy \(base.number) cannot be restored without it.")
         }
         let end = ends.last ?? (base.sequence, base.at)
+        let last = lasts.compactMap(\.self).max() ?? base.sequence
+        let through = if case .moment = until { Until.call(max(base.sequence, last)) } else { until }
         return Plan(
-            base: base, segments: segments, until: until, gap: gap ?? laterGap(base, end, until), last: end.sequence)
+            base: base, segments: segments, until: through, gap: gap ?? laterGap(base, end, until), last: end.sequence)
     }
 
     /// Describes the gap of a restore from a base whose log ends too early: a later log has the further calls, and no base begins that

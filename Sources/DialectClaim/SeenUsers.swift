@@ -108,12 +108,6 @@ struct SeenUsers: Sendable {
         // A call of an import notes sightings from long before the call.
         if try snapshot.document(Import.listKey(filter.project)) != nil { return last }
         let latest = end.advanced(byMilliseconds: SeenUsers.laterMilliseconds)
-        var (low, high) = (Int64(1), last)
-        while low < high {
-            let middle = (low + high) / 2
-            let call = try snapshot.calls(after: JournalSequence(rawValue: middle - 1), limit: 1).first
-            if let call, call.at <= latest { low = max(middle, call.sequence.rawValue) + 1 } else { high = middle }
-        }
-        return min(low, last)
+        return min(try snapshot.firstCall(from: latest.advanced(byMilliseconds: 1)).rawValue, last)
     }
 }

@@ -275,11 +275,10 @@ package final class PurchaseChecker: Sendable {
 
     /// Plans questions again that were planned while the clock was ahead, a part at a time.
     private func replan() throws(StoreFault) {
-        let behind = parts.engine.clockBehindMilliseconds
-        guard behind > 0, parts.store.leads, !state.withLock({ $0.isReplanning }) else { return }
+        guard let latest = parts.engine.momentAhead, parts.store.leads, !state.withLock({ $0.isReplanning }) else {
+            return
+        }
         let now = parts.clock()
-        // The journal keeps this moment until the clock has reached it again.
-        let latest = now.advanced(byMilliseconds: behind)
         for project in parts.store.directory.projects.keys {
             let planned = try parts.store.read { snapshot throws(StoreFault) in
                 try PlannedAhead(in: project, at: now, latest: latest, snapshot)

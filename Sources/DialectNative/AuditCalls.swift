@@ -100,7 +100,7 @@ enum AuditCalls {
                 guard case .reply(let reply) = call.answer else { return nil }
                 return reply.as(Erased.self) == nil ? "device" : "operator"
             // The command line and devices make these.
-            case .changeInstall, .refused, .unproven, .leftOut, .sharedReceipt: return nil
+            case .changeInstall, .refused, .unproven, .leftOut, .sharedReceipt, .clockStep: return nil
             default: return "operator"
             }
         }

@@ -130,6 +130,8 @@ struct JournalDays: Sendable {
     private(set) var isComplete = false
     /// The moment from which on the counts have all calls.
     private(set) var since: Instant
+    /// The first call of the days; nil before the first slice.
+    private var firstCall: JournalSequence?
     /// The call after the next slice; nil before the first slice.
     private var end: Int64?
 
@@ -158,12 +160,15 @@ struct JournalDays: Sendable {
         if let end { last = end - 1 }
         let start = max(0, last - Int64(min(JournalDays.callsPerSlice, callsAtMost - callsRead)))
         let calls = try snapshot.calls(after: JournalSequence(rawValue: start), limit: Int(last - start))
+        if firstCall == nil { firstCall = try snapshot.firstCall(from: first) }
         for call in calls.reversed() where call.sequence.rawValue <= last {
             callsRead += 1
-            if call.at < first {
+            if let firstCall, call.sequence < firstCall {
                 isComplete = true
                 break
             }
+            // The clock went back afterwards.
+            if call.at < first { continue }
             since = min(since, call.at)
             if call.project == project { add(call) }
         }

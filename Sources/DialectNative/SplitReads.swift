@@ -147,6 +147,7 @@ enum SplitReads {
         var last: SplitID?
         var found: [MadeSplit] = []
         var lookedAt = 0
+        let first = try since.map { since throws(StoreFault) in try snapshot.firstCall(from: since) }
         while let id = next, found.count < list.limit, lookedAt < splitsLookedAt {
             guard let split = try snapshot.split(id, in: project) else { break }
             (last, next, lookedAt) = (id, split.previous, lookedAt + 1)
@@ -154,11 +155,12 @@ enum SplitReads {
             guard isOfPeople, state.map({ ($0 == .undone) == split.isUndone }) ?? true,
                 let made = try MadeSplit(id, in: project, snapshot)
             else { continue }
-            if let since, made.call.at < since {
+            if let first, made.call.sequence < first {
                 // All further splits are older.
                 next = nil
                 break
             }
+            if let since, made.call.at < since { continue }
             found.append(made)
         }
         return Native.json(.ok) { json in

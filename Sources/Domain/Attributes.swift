@@ -85,10 +85,12 @@ package struct Attributes: Equatable, Sendable {
         // A removal makes room for another name of the same batch.
         for write in final.filter({ $0.value == nil }) + final.filter({ $0.value != nil }) {
             let known = entries[write.name]
-            if let known, known.at > at { continue }
+            // A moment in the future is from before the clock went back.
+            let isFuture = known.map { $0.at > stamp.journalledAt } ?? false
+            if let known, known.at > at, !isFuture { continue }
             if let known, known.value == write.value {
                 // The value stays, and only its moment changes: an older batch must not replace it.
-                if known.at < at {
+                if known.at < at || isFuture {
                     entries[write.name] = Entry(value: known.value, at: at, call: known.call)
                     applied.hasChanged = true
                 }

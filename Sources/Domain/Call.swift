@@ -23,7 +23,7 @@ package struct Call: Sendable {
 package struct Stamp: Equatable, Sendable {
     /// The call's moment by the system clock, which may go back. Expiry uses this moment.
     package let at: Instant
-    /// The call's moment in the journal. This time never goes back.
+    /// The call's moment in the journal. It is the clock's; a step back has a note (``ClockStep``).
     package let journalledAt: Instant
     package let person: PersonID
     /// The place of the call among all sightings: the call sees the person that it finds or makes.

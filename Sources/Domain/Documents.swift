@@ -117,6 +117,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case missedNews = 124
     /// The progress of planning questions to stores again after a clock was ahead, by the project's number.
     case checkWalk = 123
+    /// The steps by which the clock went back: a version for each.
+    case clockSteps = 126
     /// The options of a project for the stores that confirm purchases.
     case storeOptions = 83
     /// An install of the Linking dialect, by its id.
@@ -216,7 +218,7 @@ extension DocumentKind {
             .storeNotice, .storeNoticePlace, .storeNoticeRange, .checkWalk, .missedNews, .storeOptions, .install,
             .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
             .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .masterKeys, .importProgress,
-            .importList, .callUndone, .split, .lastSplit, .rowRoutes:
+            .importList, .callUndone, .split, .lastSplit, .rowRoutes, .clockSteps:
             false
         }
     }

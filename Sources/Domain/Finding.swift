@@ -24,8 +24,8 @@ extension Finding {
             code: "clock",
             description: """
                 The last call in the journal is \((last.milliseconds - now.milliseconds) / 1000) s ahead of this clock: the clock was \
-                ahead once, or is behind now. Set it right. Until it has caught up the journal has all calls at one moment; what \
-                expires goes by the clock.
+                ahead, or is behind now. Set it right. The next call notes the step in the journal, and the journal goes on by the \
+                clock, as all that expires does.
                 """, isWarning: true)
     }
 

@@ -307,21 +307,3 @@ package final class PastSnapshot: Snapshot {
         min(lastRow, try base.lastRow(before: sequence))
     }
 }
-
-extension Snapshot {
-    /// The last call up to a moment; zero if the journal begins later.
-    package func lastCall(upTo moment: Instant) throws(StoreFault) -> JournalSequence {
-        var (low, high) = (JournalSequence.zero, try lastCall())
-        while low < high {
-            let middle = JournalSequence(rawValue: low.rawValue + (high.rawValue - low.rawValue + 1) / 2)
-            // The numbers of the journal may have gaps.
-            let call = try calls(after: JournalSequence(rawValue: middle.rawValue - 1), limit: 1).first
-            if let call, call.at <= moment, call.sequence <= high {
-                low = max(middle, call.sequence)
-            } else {
-                high = JournalSequence(rawValue: middle.rawValue - 1)
-            }
-        }
-        return low
-    }
-}

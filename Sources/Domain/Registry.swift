@@ -39,7 +39,7 @@ package enum Registry {
     /// All kinds of calls in the journal, including entries that have no act of their own.
     package static let kinds: [UInt8: ActKind] = {
         var kinds: [UInt8: ActKind] = [:]
-        for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut, .sharedReceipt, .exercise] {
+        for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut, .sharedReceipt, .clockStep, .exercise] {
             precondition(kinds.updateValue(kind, forKey: kind.rawValue).map { $0.name == kind.name } ?? true)
         }
         return kinds

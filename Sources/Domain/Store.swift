@@ -93,8 +93,11 @@ package protocol Store: AnyObject, Sendable {
     /// The largest id of a person. New ids are larger.
     var lastPerson: PersonID? { get }
 
-    /// The moment of the last journal entry. The time of the journal continues from there, also if the clock went back.
+    /// The moment of the last journal entry.
     var lastMoment: Instant? { get }
+
+    /// The latest moment of the journal. It is later than the last one after the clock went back.
+    var latestMoment: Instant? { get }
 
     var counts: StoreCounts { get }
     var directory: Directory { get }

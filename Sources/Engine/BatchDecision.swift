@@ -8,7 +8,8 @@ import Domain
 struct BatchDecision {
     private let jobs: [Job]
     private let chances: [UInt64]
-    private let moment: Instant
+    /// The moment of the batch by the clock.
+    let moment: Instant
     private let directory: Directory
     private let hash: KeyedHash
     private let order: SightingOrder
@@ -26,6 +27,9 @@ struct BatchDecision {
     /// The greatest id of a person, and the last moment of the journal, with those of the batch.
     var lastPerson: PersonID?
     var lastStamp: Instant?
+
+    /// The last moment of the journal, if the clock went back since: the batch begins with a note of the step.
+    var steppedFrom: Instant?
 
     /// Whether the batch erased people, so that a sweep is due.
     var hasErased: Bool { !erased.isEmpty }
@@ -82,6 +86,7 @@ struct BatchDecision {
 
     /// Decides all jobs.
     mutating func decide(over facts: any BatchFacts) -> Ending {
+        noteStep(facts)
         var start = 0
         while start < jobs.count {
             let end = end(ofGroupFrom: start)
@@ -295,8 +300,18 @@ struct BatchDecision {
 
     // MARK: - Ids and moments
 
-    /// The stamp of the next call. The journal's time never goes back, and ids of people only grow. The expiry of codes and
-    /// grants uses the clock's time instead, because a clock that was ahead once must not change expiry.
+    /// Notes that the clock went back. The journal goes on from the clock's moment, and ids of people go on growing.
+    private mutating func noteStep(_ facts: any BatchFacts) {
+        guard let before = steppedFrom, let job = jobs.first else { return }
+        lastStamp = moment
+        let stamp = stamp(0)
+        let outcome = Outcome.clockStep(from: before, to: moment)
+        keep(JournalEntry(Call(project: job.call.project, key: nil), stamp, outcome, Reply(Done())), facts)
+        use(stamp.person)
+    }
+
+    /// The stamp of the next call. The journal's time does not go back within a few seconds, and ids of people only grow. The
+    /// expiry of codes and grants uses the clock's time.
     private mutating func stamp(_ chance: UInt64) -> Stamp {
         let ordered = max(moment, lastStamp ?? moment)
         lastStamp = ordered

@@ -70,6 +70,7 @@ package final class Engine: Sendable {
     private let healthy = Atomic(true)
     /// The moment of the last journal entry, in milliseconds.
     private let journalMoment: Atomic<Int64>
+    private let latestJournalMoment: Atomic<Int64>
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
     private let seed: UInt64
@@ -106,8 +107,9 @@ package final class Engine: Sendable {
         self.observer = observer
         self.deliver = deliver
         journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
+        latestJournalMoment = Atomic(store.latestMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
-        order = SightingOrder(after: store.lastMoment)
+        order = SightingOrder(after: store.latestMoment)
         self.seed = seed
         var generator = FastGenerator(seed: ~seed)
         server = max(1, generator.next())
@@ -129,15 +131,21 @@ package final class Engine: Sendable {
     // MARK: - Time
 
     /// The difference between clock and expectation up to which no jump is reported.
-    package static let clockSlackMilliseconds: Int64 = 10_000
+    package static let clockSlackMilliseconds = ClockStep.slackMilliseconds
 
-    /// The time by which the clock is behind the journal; 0 for a very small difference. The journal's time never goes back,
-    /// so the clock was ahead once or is behind now. Until the clock catches up, all entries of the journal have one moment.
+    /// The time by which the clock is behind the last call of the journal; 0 for a very small difference. The clock was ahead, or
+    /// is behind now. The next call notes a step of the clock, and the journal goes on by the clock.
     package var clockBehindMilliseconds: Int64 {
         let last = journalMoment.load(ordering: .relaxed)
         guard last != .min else { return 0 }
         let behind = last - clock().milliseconds
         return behind > Engine.clockSlackMilliseconds ? behind : 0
+    }
+
+    /// The latest moment of the journal, while the clock is behind it; nil otherwise. It stays after a step of the clock.
+    package var momentAhead: Instant? {
+        let latest = Instant(milliseconds: latestJournalMoment.load(ordering: .relaxed))
+        return ClockStep.isBack(from: latest, to: clock()) ? latest : nil
     }
 
     // MARK: - Compaction
@@ -328,6 +336,7 @@ package final class Engine: Sendable {
         }
         let now = clock()
         if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
+        if let latest = writer.latestMoment { latestJournalMoment.store(latest.milliseconds, ordering: .relaxed) }
         if let jump = work.watch.look(now, monotonic()) {
             observer.clockJumped(byMilliseconds: jump)
             work.bringForward(to: now, limits)

@@ -11,6 +11,9 @@ package final class Writer {
     private let order: SightingOrder
     private var lastPerson: PersonID?
     private var lastStamp: Instant?
+    /// The clock's moment at the last batch; before the first batch the last moment of the journal. Another server on the same
+    /// store may have another clock, and its moments are no steps of this clock.
+    private var lastClock: Instant?
 
     /// Whether the store needs a recovery before the next batch.
     package internal(set) var needsRecovery = false
@@ -46,10 +49,10 @@ package final class Writer {
     ) {
         self.store = store
         self.log = log ?? CallLog(after: store.counts.lastSequence)
-        self.order = order ?? SightingOrder(after: store.lastMoment)
+        self.order = order ?? SightingOrder(after: store.latestMoment)
         self.chance = chance
         lastPerson = store.lastPerson
-        lastStamp = store.lastMoment
+        (lastStamp, lastClock) = (store.lastMoment, store.lastMoment)
     }
 
     /// Decides calls in their order and commits their changes together. Each call sees the changes of the calls before it.
@@ -106,7 +109,8 @@ package final class Writer {
                 // The store may run this a second time, and other processes may have written since the last batch.
                 batch = fresh
                 batch.lastPerson = Writer.later(lastPerson, store.lastPerson)
-                batch.lastStamp = Writer.later(lastStamp, store.lastMoment)
+                batch.lastStamp = journalMoment
+                batch.steppedFrom = stepBack(to: moment)
                 ending = batch.decide(over: facts)
             }
             if case .refused(let group, let answers) = ending {
@@ -133,6 +137,7 @@ package final class Writer {
             log.add(batch.logged, batch.entries, last: store.counts.lastSequence)
         }
         (lastPerson, lastStamp, daily) = (batch.lastPerson, batch.lastStamp, batch.daily)
+        lastClock = batch.moment
         hasErased = batch.hasErased
         erased.formUnion(batch.erased)
         note(batch.seen)
@@ -143,8 +148,20 @@ package final class Writer {
         return max(one, other)
     }
 
-    /// The moment of the last journal entry.
-    var journalMoment: Instant? { Writer.later(lastStamp, store.lastMoment) }
+    /// The moment of the last journal entry, or of the last call without an entry. Of several servers on a store only the store
+    /// knows it.
+    var journalMoment: Instant? { store.isShared ? store.lastMoment : Writer.later(lastStamp, store.lastMoment) }
+
+    /// The latest moment of the journal.
+    var latestMoment: Instant? { Writer.later(store.latestMoment, journalMoment) }
+
+    /// The moment from which the clock went back to a moment; nil if it did not.
+    private func stepBack(to moment: Instant) -> Instant? {
+        guard let lastClock, let last = journalMoment, ClockStep.isBack(from: lastClock, to: moment),
+            ClockStep.isBack(from: last, to: moment)
+        else { return nil }
+        return last
+    }
 
     /// Notes sightings. Later decisions see them at once, and ``fold(limit:)`` stores them.
     package func note(_ seen: [PersonID: SeenAt]) {

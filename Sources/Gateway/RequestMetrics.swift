@@ -157,7 +157,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
         text.gauge(
             "onym_clock_behind_seconds",
-            help: "Seconds by which the clock is behind the journal, whose time never goes back.",
+            help: "Seconds by which the clock is behind the last call of the journal.",
             clockBehindMilliseconds / 1000)
         text.begin(
             "onym_unproven_calls_total", .counter,

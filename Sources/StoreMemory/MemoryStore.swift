@@ -11,6 +11,7 @@ package final class MemoryStore: Store {
         var lastSequence = JournalSequence.zero
         var lastPerson: PersonID?
         var journal: [JournalEntry] = []
+        var latestMoment: Instant?
         var log: [LogSegment.Stored] = []
         var lastLogged: Int64 = 0
         /// The bytes of the log up to each segment.
@@ -77,7 +78,9 @@ package final class MemoryStore: Store {
                 state.facts.apply(entry)
                 state.lastSequence = state.lastSequence.next
                 state.journal.append(entry)
-                let limit = PersonID.limit(at: entry.at)
+                let latest = max(entry.at, state.latestMoment ?? entry.at)
+                state.latestMoment = latest
+                let limit = PersonID.limit(at: latest)
                 for case .personMade(let person, _) in entry.changes where person < limit {
                     state.lastPerson = max(state.lastPerson ?? person, person)
                 }
@@ -164,6 +167,8 @@ package final class MemoryStore: Store {
     package var lastPerson: PersonID? { state.withLock { $0.lastPerson } }
 
     package var lastMoment: Instant? { state.withLock { $0.journal.last?.at } }
+
+    package var latestMoment: Instant? { state.withLock { $0.latestMoment } }
 
     package var directory: Directory { state.withLock { $0.facts.directory } }
 

@@ -47,7 +47,9 @@ struct BatchWriter {
         state.sequence = state.sequence.next
         let call = state.sequence.rawValue
         state.moment = max(state.moment ?? entry.at, entry.at)
-        use(entry.id)
+        state.lastMoment = entry.at
+        // A call's own id counts, also behind a step of the clock.
+        state.person = max(state.person ?? entry.id, entry.id)
         for change in entry.changes {
             switch change {
             case .personMade(let id, let moment):

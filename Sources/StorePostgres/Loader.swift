@@ -110,7 +110,7 @@ struct Loader {
         SELECT asked.replay, found.body, found.reply, found.at FROM unnest($1::uuid[]) AS asked (replay)
         CROSS JOIN LATERAL (
             SELECT sequence, body, reply, at FROM journal
-            WHERE replay = asked.replay AND at >= (SELECT coalesce(moment, 0) FROM state) - $2
+            WHERE replay = asked.replay AND at >= (SELECT at FROM journal ORDER BY sequence DESC LIMIT 1) - $2
             ORDER BY sequence DESC LIMIT \(RememberedCalls.callsPerKey)
         ) AS found ORDER BY found.sequence
         """)

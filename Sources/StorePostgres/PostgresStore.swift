@@ -148,7 +148,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
     package var leads: Bool { watch.leads }
     package var isShared: Bool { true }
     package var lastPerson: PersonID? { shared.withLock { $0.state.person } }
-    package var lastMoment: Instant? { shared.withLock { $0.state.moment } }
+    package var lastMoment: Instant? { shared.withLock { $0.state.lastMoment } }
+    package var latestMoment: Instant? { shared.withLock { $0.state.moment } }
 
     // MARK: - The writer's thread
 

@@ -92,7 +92,7 @@ package final class PostgresTables: TableTarget {
             """
             UPDATE state SET
                 sequence = (SELECT coalesce(max(sequence), 0) FROM journal),
-                moment = (SELECT at FROM journal ORDER BY sequence DESC LIMIT 1),
+                moment = (SELECT max(at) FROM journal),
                 person = (SELECT max(id) FROM (SELECT max(id) AS id FROM people UNION ALL SELECT max(id) FROM merges) AS ids),
                 link = (SELECT coalesce(max(id), 0) FROM links), row_number = (SELECT coalesce(max(id), 0) FROM rows),
                 document = (SELECT coalesce(max(id), 0) FROM documents),

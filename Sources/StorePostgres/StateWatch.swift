@@ -77,7 +77,9 @@ final class StateWatch: Sendable {
                 // Another process leads or will lead.
                 status.withLock { ($0.leadsUntil, $0.millisecondsToEnd, $0.trouble) = (nil, nil, error) }
             }
-            let pause = status.withLock { StateWatch.pause(untilEnd: $0.leadsUntil == nil ? $0.millisecondsToEnd : nil) }
+            let pause = status.withLock {
+                StateWatch.pause(untilEnd: $0.leadsUntil == nil ? $0.millisecondsToEnd : nil)
+            }
             let isOver: Bool? = status.wait(milliseconds: pause) { $0.isStopping ? true : nil }
             if isOver == true { return giveBack(session?.connection) }
         }

@@ -21,7 +21,9 @@ enum Turn {
 /// The row that a writing process reads first and writes last.
 struct StoreState: Equatable, Sendable {
     var sequence = JournalSequence.zero
+    /// The latest moment of the journal, and the last one, which is earlier after the clock went back.
     var moment: Instant?
+    var lastMoment: Instant?
     var person: PersonID?
     var link: Int64 = 0
     var row: Int64 = 0
@@ -35,7 +37,8 @@ struct StoreState: Equatable, Sendable {
 
     static let select = Connection.Statement(
         """
-        SELECT sequence, moment, person, link, row_number, document, directory, people, identities, links, merges
+        SELECT sequence, moment, person, link, row_number, document, directory, people, identities, links, merges,
+            (SELECT at FROM journal ORDER BY sequence DESC LIMIT 1)
         FROM state
         """)
 
@@ -52,6 +55,7 @@ struct StoreState: Equatable, Sendable {
         (link, row, document) = (rows.integer(0, 3), rows.integer(0, 4), rows.integer(0, 5))
         (directory, people) = (rows.integer(0, 6), rows.integer(0, 7))
         (identities, links, merges) = (rows.integer(0, 8), rows.integer(0, 9), rows.integer(0, 10))
+        lastMoment = rows.optionalInteger(0, 11).map(Instant.init)
     }
 
     func send(to connection: Connection) {

@@ -114,7 +114,7 @@ package final class Doctor {
         }
     }
 
-    /// Checks the journal: it has all numbers from 1, and its time never goes back.
+    /// Checks the journal: it has all numbers from 1, and its time goes back only with a note of a step of the clock.
     private func examineJournal() throws(SQLiteFault) {
         progress("journal")
         var (expected, lastAt): (Int64, Int64) = (1, .min)
@@ -125,8 +125,11 @@ package final class Doctor {
             if sequence != expected, !isLeftOut {
                 found("journal_gap", "After journal row \(expected - 1) comes row \(sequence).")
             }
-            if at < lastAt {
-                found("journal_time", "Journal row \(sequence) has an earlier time than the row before it.")
+            if at < lastAt, row.integer(2) != Int64(ActKind.clockStep.rawValue) {
+                found(
+                    "journal_time",
+                    "Journal row \(sequence) has an earlier time than the row before it, and notes no step of the clock."
+                )
             }
             if ActKind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
                 found("journal_kind", "Journal row \(sequence) is of a kind that this version does not know.")

@@ -14,16 +14,16 @@ struct IndexLoader {
     private var rowsRead = 0
     private var rowsInAll = 0
     private let hash: KeyedHash
-    /// The moment of the last call.
-    private let lastMoment: Instant?
+    /// The moment up to which the server has made people.
+    private let newcomersUpTo: Instant?
 
     private static let progressRows = 262_144
 
     init(
-        _ connection: Connection, path: String, hash: KeyedHash, lastMoment: Instant?,
+        _ connection: Connection, path: String, hash: KeyedHash, newcomersUpTo: Instant?,
         progress: @escaping (Int, Int) -> Void
     ) {
-        self.lastMoment = lastMoment
+        self.newcomersUpTo = newcomersUpTo
         self.connection = connection
         self.path = path
         self.hash = hash
@@ -34,7 +34,7 @@ struct IndexLoader {
     mutating func load() throws(StoreFault) -> PeopleIndex {
         do throws(SQLiteFault) {
             let index = PeopleIndex(directory: try loadDirectory())
-            index.limitNewcomers(after: lastMoment)
+            index.limitNewcomers(after: newcomersUpTo)
             // Rows have numbers from 1 without gaps, so the last number is about the number of rows.
             let links = try connection.integer("SELECT max(id) FROM links") ?? 0
             rowsInAll = Int(links) * 4 / 3
@@ -235,7 +235,8 @@ struct IndexLoader {
         }
     }
 
-    /// The first journal row from a moment on. Times grow with the sequence, so a binary search finds it.
+    /// A journal row behind which all rows are from a moment on. Times grow with the sequence but for the steps of a clock that went
+    /// back, so a binary search finds the first such row, or an earlier one.
     private func firstSequence(since moment: Int64) throws(SQLiteFault) -> Int64 {
         let row = try connection.prepare("SELECT at FROM journal WHERE sequence >= ? ORDER BY sequence LIMIT 1")
         let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 1

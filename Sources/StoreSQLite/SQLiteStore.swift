@@ -169,8 +169,10 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     .map(Instant.init(milliseconds:))
             )
         }
-        var loader = IndexLoader(
-            connection, path: file.path, hash: hash, lastMoment: lastMoment, progress: progress)
+        let before = try file.attempt { () throws(SQLiteFault) in try SteppedFrom.read(connection) }
+        latestMoment = [before, lastMoment].compactMap { $0 }.max()
+        let limit = [before.map(SteppedFrom.limit), lastMoment].compactMap { $0 }.max()
+        var loader = IndexLoader(connection, path: file.path, hash: hash, newcomersUpTo: limit, progress: progress)
         index = try loader.load()
         groups = LockedGroups(index, indexLock)
         settled = Settled(last.sequence)
@@ -295,6 +297,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package var lastPerson: PersonID? { index.lastPerson }
     package private(set) var lastMoment: Instant?
+    package private(set) var latestMoment: Instant?
 
     package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         var replays = RememberedCalls()
@@ -350,6 +353,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     treeInDoubt = addition
                     try session.rows.write(addition)
                     try keepHeads(after: entries, session.rows)
+                    try SteppedFrom.keep(entries, after: latestMoment, session.connection)
                     // A transaction of its own would cost another write to the disk.
                     if names.isDue { try names.write(session.connection) }
                 }
@@ -406,6 +410,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         if let addition = treeInDoubt { tree.adopt(addition) }
         treeInDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
+        latestMoment = (entries.map(\.at) + [latestMoment].compactMap { $0 }).max()
         index.prepareCommit()
         names.add(entries, after: last.row)
         keepAtHand(entries)

@@ -18,6 +18,8 @@ struct Life {
     private var lastRead: Int64 = 0
     private var isJournalRead = false
     private var lastMade: (person: Int64, at: Int64) = (0, .min)
+    /// The latest moment of the journal.
+    private var latestMade = Int64.min
     /// The request ids of the journal, and how many calls it has of each.
     private var written: [String: Int] = [:]
     /// Answered calls that can be repeated, with the wall clock of the answer.
@@ -375,10 +377,11 @@ extension Life {
             promised[call.sequence] = "\(call.id) \(call.kind)"
             if call.id.hasPrefix("w") { written[call.id, default: 0] += 1 }
             lastRead = call.sequence
-            guard call.at >= lastMade.at else {
+            guard call.at >= lastMade.at || call.kind == "clock_step" else {
                 throw fail("time", place, "call \(call.sequence) is at \(call.at), behind \(lastMade.at)")
             }
             lastMade.at = call.at
+            latestMade = max(latestMade, call.at)
             for person in call.people where !call.isImport {
                 guard person > lastMade.person else {
                     throw fail("ids rise", place, "person \(person) was made after \(lastMade.person)")
@@ -623,8 +626,8 @@ extension Life {
         }
     }
 
-    /// The server's own clock, which stays where it is when the wall clock goes back.
-    private func serverNow(_ machine: Machine) -> Int64 { max(machine.wall.milliseconds, lastMade.at) }
+    /// The latest moment that the server has known, by which it may have forgotten what it keeps for a time.
+    private func serverNow(_ machine: Machine) -> Int64 { max(machine.wall.milliseconds, latestMade) }
 
     /// Whether a call's event has been accepted before. The server recognizes recent events only.
     private func isKnown(_ call: MadeCall) -> Bool {

@@ -73,6 +73,7 @@ final class WatchedStore: Store, @unchecked Sendable {
     func compact() throws(StoreFault) -> Compaction { try store.compact() }
     var lastPerson: PersonID? { store.lastPerson }
     var lastMoment: Instant? { store.lastMoment }
+    var latestMoment: Instant? { store.latestMoment }
     var counts: StoreCounts { store.counts }
     var directory: Directory { store.directory }
     var trouble: StoreFault? { store.trouble }

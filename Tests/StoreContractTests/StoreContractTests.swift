@@ -204,23 +204,62 @@ struct StoreContractTests {
         }
     }
 
-    @Test("time goes on from the last call, whatever the clock says after a restart", arguments: StoreKind.allCases)
+    @Test("a step of the clock back is noted, and the journal goes on by the clock", arguments: StoreKind.allCases)
     func clockSetBack(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
+        let days: Int64 = 41 * 86_400_000
         let first = try fixture.identify([.customerID: "a"])
-        let last = try #require(fixture.store.lastMoment)
+        let right = fixture.clock.now
+        fixture.clock.advance(milliseconds: days)
+        let ahead = try fixture.identify([.customerID: "b"])
+        let before = try #require(fixture.store.lastMoment)
+        // Some seconds are no step: the journal stays where it is.
+        fixture.clock.advance(milliseconds: -ClockStep.slackMilliseconds)
+        _ = try fixture.identify([.customerID: "near"])
+        #expect(fixture.store.lastMoment == before)
         try fixture.reopen()
-        fixture.clock.advance(milliseconds: -3_600_000)
-        let second = try fixture.identify([.customerID: "b"])
-        #expect(second.person > first.person)
+        fixture.clock.advance(milliseconds: ClockStep.slackMilliseconds - days + 1000)
+        let after = try fixture.identify([.customerID: "c"])
+        let back = fixture.clock.now
+        #expect(first.person < ahead.person && ahead.person < after.person, "ids only grow")
+        #expect(try #require(fixture.store.lastMoment) < before && fixture.store.latestMoment == before)
         try fixture.reopen()
-        #expect(try #require(fixture.store.lastMoment) >= last)
+        #expect(fixture.store.latestMoment == before)
+        let later = try fixture.identify([.customerID: "d"])
+        #expect(later.person > after.person)
+        let read = try fixture.store.read { snapshot throws(StoreFault) in
+            (
+                steps: try snapshot.clockSteps(), last: try snapshot.lastCall(),
+                atRight: try snapshot.lastCall(upTo: right), atBack: try snapshot.lastCall(upTo: back),
+                atAhead: try snapshot.lastCall(upTo: before),
+                atNothing: try snapshot.lastCall(upTo: Instant(milliseconds: 0)),
+                fromAhead: try snapshot.firstCall(from: right.advanced(byMilliseconds: days / 2)),
+                fromBack: try snapshot.firstCall(from: back),
+                fromStart: try snapshot.firstCall(from: Instant(milliseconds: 0)),
+                fromNever: try snapshot.firstCall(from: before.advanced(byMilliseconds: 1)),
+                calls: try snapshot.calls(after: .zero, limit: 100)
+            )
+        }
+        let step = try #require(read.steps.first)
+        #expect(read.steps.count == 1 && step.before == before && step.after < before)
+        #expect(read.calls.map(\.kind).filter { $0 == .clockStep }.count == 1)
+        func number(_ person: PersonID) throws -> JournalSequence {
+            try #require(read.calls.first { $0.person == person }).sequence
+        }
+        #expect(try read.atRight == number(first.person))
+        #expect(read.atBack.rawValue == step.sequence.rawValue + 1 && read.atBack < read.last)
+        #expect(read.atAhead == read.last && read.atNothing == .zero)
+        #expect(try read.fromAhead == number(ahead.person))
+        #expect(try read.fromBack == number(ahead.person), "all calls before it are earlier")
+        #expect(read.fromStart.rawValue == 1 && read.fromNever.rawValue == read.last.rawValue + 1)
         if kind == .sqlite {
             fixture.sqlite?.close()
-            #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
             let doctor = try Doctor(fixture.file) { _ in }
             doctor.now = fixture.clock.now
-            #expect(try doctor.examine().map(\.code) == ["clock"], "the journal is an hour ahead")
+            #expect(try doctor.examine().isEmpty)
+            let behind = try Doctor(fixture.file) { _ in }
+            behind.now = fixture.clock.now.advanced(byMilliseconds: -days)
+            #expect(try behind.examine().map(\.code) == ["clock"], "the journal is 41 days ahead")
         }
     }
 

@@ -31,6 +31,17 @@ struct DoctorTests {
         #expect(try findings(after: "") == [])
     }
 
+    @Test("finds nothing after the clock went back")
+    func clockStep() throws {
+        let fixture = try StoreFixture(.postgres)
+        for milliseconds in [41 * 86_400_000, -41 * 86_400_000] as [Int64] {
+            fixture.clock.advance(milliseconds: milliseconds)
+            _ = try fixture.identify([.customerID: "\(milliseconds)"])
+        }
+        #expect(try fixture.store.read { snapshot throws(StoreFault) in try snapshot.clockSteps().count } == 1)
+        #expect(try PostgresDoctor(#require(fixture.schema)) { _ in }.examine() == [])
+    }
+
     @Test(
         "finds what must never be",
         arguments: [

@@ -47,6 +47,7 @@ package final class FailingStore: Store {
     package var hash: KeyedHash { store.hash }
     package var lastPerson: PersonID? { store.lastPerson }
     package var lastMoment: Instant? { store.lastMoment }
+    package var latestMoment: Instant? { store.latestMoment }
     package var counts: StoreCounts { store.counts }
     package var directory: Directory { store.directory }
 

@@ -329,6 +329,7 @@ package final class CountingStore: Store {
     package var hash: KeyedHash { base.hash }
     package var lastPerson: PersonID? { base.lastPerson }
     package var lastMoment: Instant? { base.lastMoment }
+    package var latestMoment: Instant? { base.latestMoment }
     package var counts: StoreCounts { base.counts }
     package var directory: Directory { base.directory }
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek { base.peek(call, act, stamp) }

@@ -142,6 +142,7 @@ package final class StrategyDryRun {
         guard call.project == project else { return }
         if call.kind == .setStrategy { nextStrategy() }
         guard call.kind != .refused, call.kind != .unproven, call.kind != .leftOut, call.kind != .sharedReceipt,
+            call.kind != .clockStep,
             call.person != nil || !call.facts.isEmpty
         else { return }
         if let person = call.person, erased.contains(person) {

@@ -90,11 +90,13 @@ package final class PeopleIndex: @unchecked Sendable {
     private var pendingDirectory: Directory
     package private(set) var lastPerson: PersonID?
     /// The limit of ids that the server gives to new people. An id from there on is an imported one, and no id follows it.
-    private var newcomers = PersonID(rawValue: .max)
+    private var newcomers: PersonID?
 
     /// Sets the limit of the ids of new people. It must be set before the people are loaded.
     package func limitNewcomers(after moment: Instant?) {
-        if let moment { newcomers = PersonID.limit(at: moment) }
+        guard let moment else { return }
+        // The ids of people from before a step of the clock are below a limit that does not go back.
+        newcomers = newcomers.map { max($0, PersonID.limit(at: moment)) } ?? PersonID.limit(at: moment)
     }
 
     /// The number of the last link, and of the last committed link.
@@ -424,7 +426,7 @@ package final class PeopleIndex: @unchecked Sendable {
             id: id.rawValue, lastSeen: moment.rawValue, firstLink: PeopleIndex.none, project: project.rawValue,
             lastCall: call.rawValue)
         peopleByID.insert(SlotTable.spread(id.rawValue), people.append(record))
-        if id < newcomers { lastPerson = max(lastPerson ?? id, id) }
+        if newcomers.map({ id < $0 }) ?? true { lastPerson = max(lastPerson ?? id, id) }
     }
 
     private func add(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {

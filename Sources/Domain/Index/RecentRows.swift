@@ -1,7 +1,7 @@
 /// The recognition hashes of recent rows, which show repeated rows. It keeps the hashes of at least two days, up to a limit.
 package final class RecentRows: @unchecked Sendable {
     private struct Generation {
-        let startedAt: Instant
+        var startedAt: Instant
         /// The set has parts, so growth is never slow.
         var shards = [RowHashSet](repeating: RowHashSet(), count: RecentRows.shardCount)
         var count = 0
@@ -44,6 +44,12 @@ package final class RecentRows: @unchecked Sendable {
     /// Adds a committed row. Rows come in the order of their moments.
     package func add(_ hash: RowHash, at moment: Instant) {
         let last = generations.indices.last
+        // What was kept before the clock went back ends as if it had begun at the step.
+        if let last, moment < generations[last].startedAt {
+            for place in generations.indices {
+                generations[place].startedAt = min(generations[place].startedAt, moment)
+            }
+        }
         let isDue = last.map { last in
             moment.milliseconds - generations[last].startedAt.milliseconds >= RecentRows.generationMilliseconds
                 || generations[last].count >= rowsPerGeneration

@@ -5,7 +5,7 @@
 /// generation has the calls of half a day, so that forgetting calls only drops a table.
 package final class ReplayIndex: @unchecked Sendable {
     private struct Generation {
-        let startedAt: Instant
+        var startedAt: Instant
         let base: JournalSequence
         let table = SlotTable()
     }
@@ -19,6 +19,12 @@ package final class ReplayIndex: @unchecked Sendable {
 
     /// Adds a call. Calls come in the order of the journal.
     package func add(_ key: Hash128, _ sequence: JournalSequence, at moment: Instant) {
+        // What was kept before the clock went back ends as if it had begun at the step.
+        if let last = generations.last, moment < last.startedAt {
+            for place in generations.indices {
+                generations[place].startedAt = min(generations[place].startedAt, moment)
+            }
+        }
         if needsGeneration(sequence, moment) {
             generations.append(Generation(startedAt: moment, base: sequence))
             // A generation is removed when all calls of the next generation are also too old to remember.

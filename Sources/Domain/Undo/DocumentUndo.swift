@@ -61,7 +61,7 @@ extension DocumentKind {
             .keyUse,
             .webhooks, .deliveries, .consoleBook, .linkTimes, .groupTraits,
             .signingKeys, .masterKeys, .importProgress, .importList, .importedPerson, .split, .lastSplit,
-            .restoredLinks, .rowRoutes, .splitLanes:
+            .restoredLinks, .rowRoutes, .splitLanes, .clockSteps:
             .stays
         }
     }
