@@ -44,6 +44,7 @@ set-up:
 lint:
 	swift format lint --strict --parallel --recursive Sources Tests Examples Package.swift
 	Tools/rooms
+	Tools/lengths
 	Tools/apple
 
 imports:
