@@ -51,45 +51,8 @@ extension Entitlements {
 enum LegacyCalls {
     static func routes(_ stores: ProjectStores) -> [Endpoint] {
         [
-            Endpoint(
-                .post, "/v2/identities", scope: .usersWrite,
-                operation: Operation(
-                    id: "legacy_identify", summary: "Links an identity, or finds the user of an identity.",
-                    request: .object([
-                        .init("anon_id", .string(), required: true), .init("identity_id", .string(), required: true),
-                    ]),
-                    responses: [.init(.ok, "The user with which the app continues.", schema: envelope)] + answers),
-                action: .act(
-                    LinkAccessIdentity.self, body: BufferedBody(), decode: identify,
-                    encode: { reply, _, _ in
-                        guard case .identified(_, let user) = reply.plain else { return nil }
-                        return success { json in
-                            json.key("anon_id")
-                            json.string(user)
-                        }
-                    })),
-            Endpoint(
-                .get, "/v2/users/:id", scope: .accessRead,
-                operation: Operation(
-                    id: "legacy_user", summary: "Finds a user.",
-                    responses: [.init(.ok, "The user.", schema: envelope)] + answers),
-                action: .glance { request, caller, tools throws(Rejection) in
-                    let user = try identity(request.parameters[0], caller.world.userType, caller, tools)
-                    return { snapshot throws(StoreFault) in
-                        guard let known = try snapshot.accessUser(user) else {
-                            return answer(to: .refused(.noSuchUser))
-                        }
-                        if let refusal = Entitlements.refusal(reading: known, by: caller, snapshot) {
-                            return answer(to: .refused(refusal))
-                        }
-                        return success { json in
-                            for key in ["id", "uid"] as [StaticString] {
-                                json.key(key)
-                                json.string(user.value)
-                            }
-                        }
-                    }
-                }),
+            identifyUser(),
+            showUser(),
             call("/v1/user/init", "legacy_init", "Starts: makes the user where it is new, and tells what it may use.") {
                 call, tools throws(Rejection) in
                 let isRestore = call.client.trigger == .restore && call.body.receipt != nil
@@ -124,6 +87,51 @@ enum LegacyCalls {
                 return .call(PreparedCall(RecordAttribution(body, of: call.user)) { _, _ in success { _ in } })
             },
         ]
+    }
+
+    private static func identifyUser() -> Endpoint {
+        Endpoint(
+            .post, "/v2/identities", scope: .usersWrite,
+            operation: Operation(
+                id: "legacy_identify", summary: "Links an identity, or finds the user of an identity.",
+                request: .object([
+                    .init("anon_id", .string(), required: true), .init("identity_id", .string(), required: true),
+                ]),
+                responses: [.init(.ok, "The user with which the app continues.", schema: envelope)] + answers),
+            action: .act(
+                LinkAccessIdentity.self, body: BufferedBody(), decode: identify,
+                encode: { reply, _, _ in
+                    guard case .identified(_, let user) = reply.plain else { return nil }
+                    return success { json in
+                        json.key("anon_id")
+                        json.string(user)
+                    }
+                }))
+    }
+
+    private static func showUser() -> Endpoint {
+        Endpoint(
+            .get, "/v2/users/:id", scope: .accessRead,
+            operation: Operation(
+                id: "legacy_user", summary: "Finds a user.",
+                responses: [.init(.ok, "The user.", schema: envelope)] + answers),
+            action: .glance { request, caller, tools throws(Rejection) in
+                let user = try identity(request.parameters[0], caller.world.userType, caller, tools)
+                return { snapshot throws(StoreFault) in
+                    guard let known = try snapshot.accessUser(user) else {
+                        return answer(to: .refused(.noSuchUser))
+                    }
+                    if let refusal = Entitlements.refusal(reading: known, by: caller, snapshot) {
+                        return answer(to: .refused(refusal))
+                    }
+                    return success { json in
+                        for key in ["id", "uid"] as [StaticString] {
+                            json.key(key)
+                            json.string(user.value)
+                        }
+                    }
+                }
+            })
     }
 
     /// A call of the first generation: its body, and its user, which exists.

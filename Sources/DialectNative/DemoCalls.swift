@@ -9,106 +9,118 @@ enum DemoCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         let isForTrying = sources.isForTrying
         return [
-            Endpoint(
-                .get, "/onym/v1/demo", scope: .consoleRead,
-                operation: Operation(
-                    id: "demo_show", summary: "Answers whether the project has the demo data.",
-                    responses: [
-                        .init(
-                            .ok, "Whether the data is there, and whether a call can make it.",
-                            schema: .object([
-                                .init("made", .boolean(), required: true),
-                                .init("possible", .boolean(), required: true),
-                            ]))
-                    ] + Native.problems([])),
-                action: .query { _, caller, _ throws(Rejection) in
-                    let project = caller.project
-                    return { snapshot throws(StoreFault) in
-                        let isMade = !DemoPeople(in: project, snapshot).people.isEmpty
-                        let isPossible = isForTrying && !isMade
-                        return Native.json(.ok) { json in
-                            json.key("made")
-                            json.bool(isMade)
-                            json.key("possible")
-                            json.bool(isPossible)
-                        }
+            show(isForTrying: isForTrying),
+            make(isForTrying: isForTrying),
+            remove(),
+        ]
+    }
+
+    private static func show(isForTrying: Bool) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/demo", scope: .consoleRead,
+            operation: Operation(
+                id: "demo_show", summary: "Answers whether the project has the demo data.",
+                responses: [
+                    .init(
+                        .ok, "Whether the data is there, and whether a call can make it.",
+                        schema: .object([
+                            .init("made", .boolean(), required: true),
+                            .init("possible", .boolean(), required: true),
+                        ]))
+                ] + Native.problems([])),
+            action: .query { _, caller, _ throws(Rejection) in
+                let project = caller.project
+                return { snapshot throws(StoreFault) in
+                    let isMade = !DemoPeople(in: project, snapshot).people.isEmpty
+                    let isPossible = isForTrying && !isMade
+                    return Native.json(.ok) { json in
+                        json.key("made")
+                        json.bool(isMade)
+                        json.key("possible")
+                        json.bool(isPossible)
                     }
-                }),
-            Endpoint(
-                .post, "/onym/v1/demo", scope: .admin,
-                operation: Operation(
-                    id: "demo_make", summary: "Makes 200 people who do not exist, beside the people of the project.",
-                    description: """
-                        The people are of all dialects. They have devices, events, purchases and installs, a tablet that \
-                        four people share, \(DemoData.mergeCount) merges of which one is wrong, and a refused call. The \
-                        names are the same each time. The server must run in development mode, and the project must not \
-                        have these people already; otherwise the answer is 409 not_empty. Identities that a person of \
-                        the project holds stay with that person. If another call erases people of the demo data in the \
-                        meantime, the answer is 409 changed_meanwhile. With ?dry_run=true nothing changes.
-                        """,
-                    query: [
-                        .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
-                    ],
-                    responses: [
-                        .init(.created, "The numbers of what was made.", schema: made),
-                        .init(.ok, "The same numbers, of a dry run.", schema: made),
-                    ]
-                        + Native.problems([.badRequest, .conflict])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, tools throws(Rejection) in
-                        let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
-                        guard isForTrying else {
-                            throw Rejection(
+                }
+            })
+    }
+
+    private static func make(isForTrying: Bool) -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/demo", scope: .admin,
+            operation: Operation(
+                id: "demo_make", summary: "Makes 200 people who do not exist, beside the people of the project.",
+                description: """
+                    The people are of all dialects. They have devices, events, purchases and installs, a tablet that \
+                    four people share, \(DemoData.mergeCount) merges of which one is wrong, and a refused call. The \
+                    names are the same each time. The server must run in development mode, and the project must not \
+                    have these people already; otherwise the answer is 409 not_empty. Identities that a person of \
+                    the project holds stay with that person. If another call erases people of the demo data in the \
+                    meantime, the answer is 409 changed_meanwhile. With ?dry_run=true nothing changes.
+                    """,
+                query: [
+                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
+                ],
+                responses: [
+                    .init(.created, "The numbers of what was made.", schema: made),
+                    .init(.ok, "The same numbers, of a dry run.", schema: made),
+                ]
+                    + Native.problems([.badRequest, .conflict])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
+                    guard isForTrying else {
+                        throw Rejection(
+                            Native.problem(
+                                .conflict, code: notEmpty,
+                                "The server runs in production mode, which takes no demo data. Start it with "
+                                    + "--mode development.", id))
+                    }
+                    let (directory, hash) = (tools.directory, tools.hash)
+                    return .read { snapshot throws(StoreFault) in
+                        let found = DemoPeople(in: project, snapshot)
+                        guard found.people.isEmpty else {
+                            return .answer(
                                 Native.problem(
                                     .conflict, code: notEmpty,
-                                    "The server runs in production mode, which takes no demo data. Start it with "
-                                        + "--mode development.", id))
+                                    found.groups.isEmpty
+                                        ? "Demo people are here, and merges join them with other people. Undo these "
+                                            + "merges, then onym demo --remove removes the demo people."
+                                        : "The demo data is here already. onym demo --remove removes it.", id))
                         }
-                        let (directory, hash) = (tools.directory, tools.hash)
-                        return .read { snapshot throws(StoreFault) in
-                            let found = DemoPeople(in: project, snapshot)
-                            guard found.people.isEmpty else {
-                                return .answer(
-                                    Native.problem(
-                                        .conflict, code: notEmpty,
-                                        found.groups.isEmpty
-                                            ? "Demo people are here, and merges join them with other people. Undo these "
-                                                + "merges, then onym demo --remove removes the demo people."
-                                            : "The demo data is here already. onym demo --remove removes it.", id))
-                            }
-                            let making = DemoMaking(
-                                in: project, directory, hash, at: now, since: try snapshot.lastCall(), id)
-                            return isDry ? .answer(making.answer(.ok, isDry: true)) : making.begin()
-                        }
-                    })),
-            Endpoint(
-                .delete, "/onym/v1/demo", scope: .admin,
-                operation: Operation(
-                    id: "demo_remove", summary: "Erases the people of the demo data, and nobody else.",
-                    description: """
-                        The call also releases the tombstones of these people, so that the data can be made again. A group \
-                        that also has other people stays, and left names its root. With ?dry_run=true nothing changes.
-                        """,
-                    query: [
-                        .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
-                    ],
-                    responses: [.init(.ok, "The number of erased people, and the groups that stay.", schema: removed)]
-                        + Native.problems([.badRequest])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, _ throws(Rejection) in
-                        let (isDry, project, id) = (try request.isDryRun(), caller.project, request.id)
-                        return .read { snapshot throws(StoreFault) in
-                            let found = DemoPeople(in: project, snapshot)
-                            let removing = DemoRemoving(found, id)
-                            return isDry
-                                ? .answer(
-                                    removing.answer(found.groups.reduce(0) { $0 + $1.members.count }, isDry: true))
-                                : removing.erase()
-                        }
-                    })),
-        ]
+                        let making = DemoMaking(
+                            in: project, directory, hash, at: now, since: try snapshot.lastCall(), id)
+                        return isDry ? .answer(making.answer(.ok, isDry: true)) : making.begin()
+                    }
+                }))
+    }
+
+    private static func remove() -> Endpoint {
+        Endpoint(
+            .delete, "/onym/v1/demo", scope: .admin,
+            operation: Operation(
+                id: "demo_remove", summary: "Erases the people of the demo data, and nobody else.",
+                description: """
+                    The call also releases the tombstones of these people, so that the data can be made again. A group \
+                    that also has other people stays, and left names its root. With ?dry_run=true nothing changes.
+                    """,
+                query: [
+                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
+                ],
+                responses: [.init(.ok, "The number of erased people, and the groups that stay.", schema: removed)]
+                    + Native.problems([.badRequest])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    let (isDry, project, id) = (try request.isDryRun(), caller.project, request.id)
+                    return .read { snapshot throws(StoreFault) in
+                        let found = DemoPeople(in: project, snapshot)
+                        let removing = DemoRemoving(found, id)
+                        return isDry
+                            ? .answer(
+                                removing.answer(found.groups.reduce(0) { $0 + $1.members.count }, isDry: true))
+                            : removing.erase()
+                    }
+                }))
     }
 
     private static let notEmpty = "not_empty"

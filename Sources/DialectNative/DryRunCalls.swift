@@ -191,41 +191,44 @@ enum DryRunCalls {
         write(difference.access, &json)
         write("proofs", ["unknown": difference.unproven], &json)
         json.key("samples")
-        json.object { json in
-            json.key("elsewhere")
-            json.array { json in
-                for sample in difference.samplesElsewhere { json.object { write(sample, &$0) } }
-            }
-            json.key("split")
-            json.array { json in
-                for sample in difference.samplesSplit {
-                    json.object { json in
-                        json.key("person")
-                        json.decimalString(sample.person.rawValue)
-                        json.key("made_by")
-                        json.array { json in
-                            for call in sample.madeBy { json.decimalString(call.rawValue) }
-                        }
+        json.object { writeSamples(difference, &$0) }
+    }
+
+    /// Writes some calls and people of each kind of difference.
+    private static func writeSamples(_ difference: Difference, _ json: inout JSONWriter) {
+        json.key("elsewhere")
+        json.array { json in
+            for sample in difference.samplesElsewhere { json.object { write(sample, &$0) } }
+        }
+        json.key("split")
+        json.array { json in
+            for sample in difference.samplesSplit {
+                json.object { json in
+                    json.key("person")
+                    json.decimalString(sample.person.rawValue)
+                    json.key("made_by")
+                    json.array { json in
+                        for call in sample.madeBy { json.decimalString(call.rawValue) }
                     }
                 }
             }
-            json.key("joined")
-            json.array { json in
-                for people in difference.samplesJoined { json.people(people) }
-            }
-            json.key("access_moved")
-            json.people(difference.samplesAccess)
-            writeSamples(difference.installs, &json)
-            writeSamples(difference.access, &json)
-            let rules = difference.rules
-            for (name, samples) in [
-                ("merged_by_rule", rules.samplesMerged), ("kept_apart", rules.samplesKeptApart),
-                ("refused", rules.samplesRefused), ("stand_ins", rules.samplesStandIns),
-                ("neutral", rules.samplesNeutral),
-            ] as [(StaticString, [Difference.Ruled])] {
-                json.key(name)
-                json.array { json in for sample in samples { json.object { write(sample, &$0) } } }
-            }
+        }
+        json.key("joined")
+        json.array { json in
+            for people in difference.samplesJoined { json.people(people) }
+        }
+        json.key("access_moved")
+        json.people(difference.samplesAccess)
+        writeSamples(difference.installs, &json)
+        writeSamples(difference.access, &json)
+        let rules = difference.rules
+        for (name, samples) in [
+            ("merged_by_rule", rules.samplesMerged), ("kept_apart", rules.samplesKeptApart),
+            ("refused", rules.samplesRefused), ("stand_ins", rules.samplesStandIns),
+            ("neutral", rules.samplesNeutral),
+        ] as [(StaticString, [Difference.Ruled])] {
+            json.key(name)
+            json.array { json in for sample in samples { json.object { write(sample, &$0) } } }
         }
     }
 

@@ -269,7 +269,12 @@ private struct Export {
                 json.moment(identity.since)
             }
         }
-        // The member's own properties: the group's properties may come from another member.
+        try writeProperties(of: person, snapshot)
+        writeHoldings(of: person)
+    }
+
+    /// Writes the member's own properties: the group's properties may come from another member.
+    private mutating func writeProperties(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) {
         for (dialect, kind) in Holdings.propertyKinds {
             let document = try snapshot.document(DocumentKey(kind, of: person))
             guard let attributes = document.flatMap(Attributes.init(packed:)) else { continue }
@@ -289,18 +294,22 @@ private struct Export {
                 }
             }
         }
-        guard let belongings = profile.belongings[person] else { return }
-        for install in belongings.installs {
+    }
+
+    /// Writes the installs, the purchases and the grants of a member.
+    private mutating func writeHoldings(of person: PersonID) {
+        guard let holdings = profile.holdings[person] else { return }
+        for install in holdings.installs {
             line("install") { LinkingCalls.write(install, &$0) }
         }
-        for (purchase, world) in belongings.purchases {
+        for (purchase, world) in holdings.purchases {
             line("purchase") { json in
                 json.key("person")
                 json.decimalString(person.rawValue)
                 PeopleCalls.write(purchase, world, &json)
             }
         }
-        for grant in belongings.grants {
+        for grant in holdings.grants {
             line("grant") { json in
                 json.key("person")
                 json.decimalString(person.rawValue)

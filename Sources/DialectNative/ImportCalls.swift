@@ -10,184 +10,208 @@ enum ImportCalls {
     static func routes() -> [Endpoint] {
         let rehearsals = ImportRehearsals()
         return [
-            Endpoint(
-                .post, "/onym/v1/imports", scope: .admin,
-                operation: Operation(
-                    id: "import_start", summary: "Begins an import.",
-                    description: """
-                        The records follow in batches. A dry run decides every record and changes nothing; the server \
-                        keeps its results in memory for an hour.
-                        """,
-                    query: [DryRun.parameter],
-                    request: .object([
-                        .init("name", .string("A name for people, such as that of the file.")),
-                        .init("form", .string("The form of the file, for people: facts, csv, or a vendor.")),
-                        .init(
-                            "on_conflict",
-                            .string(
-                                "refuse or join: whether a record whose identity another person holds is refused, or "
-                                    + "merges the two people.")),
-                    ]),
-                    responses: [.init(.created, "The import.", schema: schema)]
-                        + Native.problems([.badRequest, .unprocessableContent])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, tools throws(Rejection) in
-                        let wanted = try Wanted(request, tools)
-                        let (isDryRun, project, now) = (try request.isDryRun(), caller.project, caller.now)
-                        if isDryRun {
-                            guard let rehearsal = rehearsals.begin(wanted, in: project, at: now) else {
-                                throw Rejection(
-                                    Native.problem(
-                                        .conflict, code: "too_many_dry_runs",
-                                        "The server has \(ImportRehearsals.atMost) dry runs already. Finish one, or "
-                                            + "wait an hour.", request.id))
-                            }
-                            return .answer(answer(rehearsal.progress, isDryRun: true, .created))
-                        }
-                        return .read { snapshot throws(StoreFault) in
-                            let start = StartImport(
-                                name: wanted.name, form: wanted.form, onConflict: wanted.onConflict,
-                                since: try snapshot.lastCall())
-                            return .call(
-                                PreparedCall(start) { shown, _ in
-                                    answer(shown.progress, isDryRun: false, .created)
-                                })
-                        }
-                    })),
-            Endpoint(
-                .get, "/onym/v1/imports", scope: .consoleRead,
-                operation: Operation(
-                    id: "imports_list", summary: "Lists the project's imports, the last first.",
-                    query: [.init("limit", .integer("The greatest number of imports: 1 to 200; the default is 50."))],
-                    responses: [
-                        .init(
-                            .ok, "The imports.",
-                            schema: .object([.init("imports", .array(schema), required: true)]))
-                    ] + Native.problems([])),
-                action: .query { request, caller, _ throws(Rejection) in
-                    let (list, project) = (try ListQuery(request), caller.project)
-                    return { snapshot throws(StoreFault) in
-                        var found: [Import] = []
-                        for id in try snapshot.imports(of: project).suffix(list.limit).reversed() {
-                            if let known = try snapshot.importing(id, in: project) { found.append(known) }
-                        }
-                        return Native.json(.ok) { json in
-                            json.key("imports")
-                            json.array { json in
-                                for progress in found { json.object { write(progress, isDryRun: false, &$0) } }
-                            }
-                        }
-                    }
-                }),
-            Endpoint(
-                .get, "/onym/v1/imports/:id", scope: .consoleRead,
-                operation: Operation(
-                    id: "import_show", summary: "Shows the progress of an import.",
-                    responses: [.init(.ok, "The import.", schema: schema)] + Native.problems([.notFound])),
-                action: .query { request, caller, _ throws(Rejection) in
-                    let name = try Name(request, in: caller.project, rehearsals)
-                    let (project, requestID) = (caller.project, request.id)
-                    return { snapshot throws(StoreFault) in
-                        if let rehearsal = name.rehearsal { return answer(rehearsal.progress, isDryRun: true) }
-                        guard let known = try snapshot.importing(name.id, in: project) else {
-                            return Native.problem(.refused(.noSuchImport), requestID)
-                        }
-                        return answer(known, isDryRun: false)
-                    }
-                }),
-            Endpoint(
-                .post, "/onym/v1/imports/:id/batches", scope: .admin,
-                operation: Operation(
-                    id: "import_batch", summary: "Imports a batch of records.",
-                    description: """
-                        The body has one record in each line, in the form facts, and at most \
-                        \(Import.recordsPerBatch) of them. Records that something stored contradicts are refused and \
-                        answered, and the others are taken. A batch that does not begin at the import's position is \
-                        refused with 409 wrong_position, so a batch is never imported twice.
-                        """,
-                    query: [
-                        .init("position", .integer("The position of the batch in the file, in bytes."), required: true),
-                        .init(
-                            "end", .integer("The position behind the batch; by default position and the body's length.")
-                        ),
-                        .init("line", .integer("The number of lines of the file before the batch.")),
-                        .init("crc", .integer("The CRC-32 of the file up to the batch's end.")),
-                    ],
-                    request: .string(),
-                    responses: [.init(.ok, "The results.", schema: batchSchema)]
-                        + Native.problems([.badRequest, .notFound, .conflict, .contentTooLarge, .unprocessableContent])),
-                action: .steps(
-                    body: batchBody,
-                    decode: { request, caller, tools throws(Rejection) in
-                        let name = try Name(request, in: caller.project, rehearsals)
-                        let place = try BatchPlace(request)
-                        let (body, requestID) = (request.body, request.id)
-                        let (project, directory, hash) = (caller.project, tools.directory, tools.hash)
-                        // The lines are read on a thread that may take its time.
-                        return .read { _ throws(StoreFault) in
-                            let batch: Batch
-                            do throws(Rejection) {
-                                batch = try Batch(body, place, FactsForm(project, directory, hash), requestID)
-                            } catch {
-                                return .answer(error.response)
-                            }
-                            let act = ImportRecords(
-                                name.id, from: place.position, to: batch.end, batch.records,
-                                rehearsal: name.rehearsal)
-                            return .call(
-                                PreparedCall(act, isRemembered: false) { imported, _ in
-                                    name.rehearsal?.keep()
-                                    return batch.answer(imported, isDryRun: name.rehearsal != nil)
-                                })
-                        }
-                    })),
-            Endpoint(
-                .post, "/onym/v1/imports/:id/finish", scope: .admin,
-                operation: Operation(
-                    id: "import_finish", summary: "Ends an import.",
-                    description: "The feed and webhooks then have the event import.finished.",
-                    responses: [.init(.ok, "The import.", schema: schema)]
-                        + Native.problems([.notFound, .unprocessableContent])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, _ throws(Rejection) in
-                        let name = try Name(request, in: caller.project, rehearsals)
-                        if let rehearsal = name.rehearsal {
-                            rehearsal.finish(at: caller.now)
-                            return .answer(answer(rehearsal.progress, isDryRun: true))
-                        }
-                        return .call(
-                            PreparedCall(FinishImport(name.id)) { shown, _ in
-                                answer(shown.progress, isDryRun: false)
-                            })
-                    })),
-            Endpoint(
-                .post, "/onym/v1/imports/:id/undo", scope: .admin,
-                operation: Operation(
-                    id: "import_undo", summary: "Takes an import back.",
-                    description: """
-                        The links, merges, properties, grants and purchases of the import end that no later call has \
-                        changed; people and events stay. A large import needs several calls: if next_after is not \
-                        null, repeat the call with ?after= this number.
-                        """,
-                    query: [.init("after", .integer("The next_after of the answer before; 0 by default."))],
-                    responses: [.init(.ok, "The facts that ended.", schema: undoneSchema)]
-                        + Native.problems([.badRequest, .notFound, .unprocessableContent])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, tools throws(Rejection) in
-                        guard let id = ImportID(text: request.parameters[0]) else {
-                            throw Rejection(Native.problem(.refused(.noSuchImport), request.id))
-                        }
-                        guard let after = Int64(request.query?["after"] ?? "0"), after >= 0 else {
-                            throw AdminText.wrong("after must be the next_after of an answer.", request.id)
-                        }
-                        let undoing = ImportUndoing(
-                            id, in: caller.project, request.id, after: JournalSequence(rawValue: after))
-                        return undoing.next()
-                    })),
+            start(rehearsals),
+            list(),
+            show(rehearsals),
+            addBatch(rehearsals),
+            finish(rehearsals),
+            undo(),
         ]
+    }
+
+    private static func start(_ rehearsals: ImportRehearsals) -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/imports", scope: .admin,
+            operation: Operation(
+                id: "import_start", summary: "Begins an import.",
+                description: """
+                    The records follow in batches. A dry run decides every record and changes nothing; the server \
+                    keeps its results in memory for an hour.
+                    """,
+                query: [DryRun.parameter],
+                request: .object([
+                    .init("name", .string("A name for people, such as that of the file.")),
+                    .init("form", .string("The form of the file, for people: facts, csv, or a vendor.")),
+                    .init(
+                        "on_conflict",
+                        .string(
+                            "refuse or join: whether a record whose identity another person holds is refused, or "
+                                + "merges the two people.")),
+                ]),
+                responses: [.init(.created, "The import.", schema: schema)]
+                    + Native.problems([.badRequest, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let wanted = try Wanted(request, tools)
+                    let (isDryRun, project, now) = (try request.isDryRun(), caller.project, caller.now)
+                    if isDryRun {
+                        guard let rehearsal = rehearsals.begin(wanted, in: project, at: now) else {
+                            throw Rejection(
+                                Native.problem(
+                                    .conflict, code: "too_many_dry_runs",
+                                    "The server has \(ImportRehearsals.atMost) dry runs already. Finish one, or "
+                                        + "wait an hour.", request.id))
+                        }
+                        return .answer(answer(rehearsal.progress, isDryRun: true, .created))
+                    }
+                    return .read { snapshot throws(StoreFault) in
+                        let start = StartImport(
+                            name: wanted.name, form: wanted.form, onConflict: wanted.onConflict,
+                            since: try snapshot.lastCall())
+                        return .call(
+                            PreparedCall(start) { shown, _ in
+                                answer(shown.progress, isDryRun: false, .created)
+                            })
+                    }
+                }))
+    }
+
+    private static func list() -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/imports", scope: .consoleRead,
+            operation: Operation(
+                id: "imports_list", summary: "Lists the project's imports, the last first.",
+                query: [.init("limit", .integer("The greatest number of imports: 1 to 200; the default is 50."))],
+                responses: [
+                    .init(
+                        .ok, "The imports.",
+                        schema: .object([.init("imports", .array(schema), required: true)]))
+                ] + Native.problems([])),
+            action: .query { request, caller, _ throws(Rejection) in
+                let (list, project) = (try ListQuery(request), caller.project)
+                return { snapshot throws(StoreFault) in
+                    var found: [Import] = []
+                    for id in try snapshot.imports(of: project).suffix(list.limit).reversed() {
+                        if let known = try snapshot.importing(id, in: project) { found.append(known) }
+                    }
+                    return Native.json(.ok) { json in
+                        json.key("imports")
+                        json.array { json in
+                            for progress in found { json.object { write(progress, isDryRun: false, &$0) } }
+                        }
+                    }
+                }
+            })
+    }
+
+    private static func show(_ rehearsals: ImportRehearsals) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/imports/:id", scope: .consoleRead,
+            operation: Operation(
+                id: "import_show", summary: "Shows the progress of an import.",
+                responses: [.init(.ok, "The import.", schema: schema)] + Native.problems([.notFound])),
+            action: .query { request, caller, _ throws(Rejection) in
+                let name = try Name(request, in: caller.project, rehearsals)
+                let (project, requestID) = (caller.project, request.id)
+                return { snapshot throws(StoreFault) in
+                    if let rehearsal = name.rehearsal { return answer(rehearsal.progress, isDryRun: true) }
+                    guard let known = try snapshot.importing(name.id, in: project) else {
+                        return Native.problem(.refused(.noSuchImport), requestID)
+                    }
+                    return answer(known, isDryRun: false)
+                }
+            })
+    }
+
+    private static func addBatch(_ rehearsals: ImportRehearsals) -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/imports/:id/batches", scope: .admin,
+            operation: Operation(
+                id: "import_batch", summary: "Imports a batch of records.",
+                description: """
+                    The body has one record in each line, in the form facts, and at most \
+                    \(Import.recordsPerBatch) of them. Records that something stored contradicts are refused and \
+                    answered, and the others are taken. A batch that does not begin at the import's position is \
+                    refused with 409 wrong_position, so a batch is never imported twice.
+                    """,
+                query: [
+                    .init("position", .integer("The position of the batch in the file, in bytes."), required: true),
+                    .init(
+                        "end", .integer("The position behind the batch; by default position and the body's length.")
+                    ),
+                    .init("line", .integer("The number of lines of the file before the batch.")),
+                    .init("crc", .integer("The CRC-32 of the file up to the batch's end.")),
+                ],
+                request: .string(),
+                responses: [.init(.ok, "The results.", schema: batchSchema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .contentTooLarge, .unprocessableContent])),
+            action: .steps(
+                body: batchBody,
+                decode: { request, caller, tools throws(Rejection) in
+                    let name = try Name(request, in: caller.project, rehearsals)
+                    let place = try BatchPlace(request)
+                    let (body, requestID) = (request.body, request.id)
+                    let (project, directory, hash) = (caller.project, tools.directory, tools.hash)
+                    // The lines are read on a thread that may take its time.
+                    return .read { _ throws(StoreFault) in
+                        let batch: Batch
+                        do throws(Rejection) {
+                            batch = try Batch(body, place, FactsForm(project, directory, hash), requestID)
+                        } catch {
+                            return .answer(error.response)
+                        }
+                        let act = ImportRecords(
+                            name.id, from: place.position, to: batch.end, batch.records,
+                            rehearsal: name.rehearsal)
+                        return .call(
+                            PreparedCall(act, isRemembered: false) { imported, _ in
+                                name.rehearsal?.keep()
+                                return batch.answer(imported, isDryRun: name.rehearsal != nil)
+                            })
+                    }
+                }))
+    }
+
+    private static func finish(_ rehearsals: ImportRehearsals) -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/imports/:id/finish", scope: .admin,
+            operation: Operation(
+                id: "import_finish", summary: "Ends an import.",
+                description: "The feed and webhooks then have the event import.finished.",
+                responses: [.init(.ok, "The import.", schema: schema)]
+                    + Native.problems([.notFound, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    let name = try Name(request, in: caller.project, rehearsals)
+                    if let rehearsal = name.rehearsal {
+                        rehearsal.finish(at: caller.now)
+                        return .answer(answer(rehearsal.progress, isDryRun: true))
+                    }
+                    return .call(
+                        PreparedCall(FinishImport(name.id)) { shown, _ in
+                            answer(shown.progress, isDryRun: false)
+                        })
+                }))
+    }
+
+    private static func undo() -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/imports/:id/undo", scope: .admin,
+            operation: Operation(
+                id: "import_undo", summary: "Takes an import back.",
+                description: """
+                    The links, merges, properties, grants and purchases of the import end that no later call has \
+                    changed; people and events stay. A large import needs several calls: if next_after is not \
+                    null, repeat the call with ?after= this number.
+                    """,
+                query: [.init("after", .integer("The next_after of the answer before; 0 by default."))],
+                responses: [.init(.ok, "The facts that ended.", schema: undoneSchema)]
+                    + Native.problems([.badRequest, .notFound, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    guard let id = ImportID(text: request.parameters[0]) else {
+                        throw Rejection(Native.problem(.refused(.noSuchImport), request.id))
+                    }
+                    guard let after = Int64(request.query?["after"] ?? "0"), after >= 0 else {
+                        throw AdminText.wrong("after must be the next_after of an answer.", request.id)
+                    }
+                    let undoing = ImportUndoing(
+                        id, in: caller.project, request.id, after: JournalSequence(rawValue: after))
+                    return undoing.next()
+                }))
     }
 
     private static let undoneSchema = Schema.object([

@@ -214,7 +214,7 @@ enum PeopleCalls {
             json.people(profile.members.map(\.id))
             json.key("linking_user_id")
             json.array { json in
-                for member in profile.members where profile.belongings[member.id]?.isLinkedUser == true {
+                for member in profile.members where profile.holdings[member.id]?.isLinkedUser == true {
                     json.string(member.id.linkingText)
                 }
             }
@@ -242,7 +242,7 @@ enum PeopleCalls {
         }
         json.key("installs")
         json.array { json in
-            for install in profile.members.flatMap({ profile.belongings[$0.id]?.installs ?? [] }) {
+            for install in profile.members.flatMap({ profile.holdings[$0.id]?.installs ?? [] }) {
                 json.object { LinkingCalls.write(install, &$0) }
             }
         }

@@ -11,77 +11,89 @@ enum PurchaseCalls {
 
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [
-            Endpoint(
-                .get, path, scope: .consoleRead,
-                operation: Operation(
-                    id: "purchase_show", summary: "Shows a purchase, and the reason for its access.",
-                    description: "The id is the store and the original transaction: playstore:TOKEN.",
-                    responses: [.init(.ok, "The purchase.", schema: schema)] + Native.problems([.notFound])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, _ throws(Rejection) in
-                        let (names, id) = (try names(request), request.id)
-                        let (project, now) = (caller.project, caller.now)
-                        return .read { snapshot throws(StoreFault) in
-                            .answer(try show(names, fault: nil, in: project, at: now, id, snapshot))
-                        }
-                    })),
-            Endpoint(
-                .post, path, scope: .consoleAct,
-                operation: Operation(
-                    id: "purchase_check",
-                    summary: "Asks the store of a purchase for its state, and shows the purchase.",
-                    description: "fault says why the store has not answered.",
-                    responses: [.init(.ok, "The purchase as the store says it is.", schema: schema)]
-                        + Native.problems([.notFound])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, tools throws(Rejection) in
-                        let (names, id, directory) = (try names(request), request.id, tools.directory)
-                        let (project, now) = (caller.project, caller.now)
-                        return .read { snapshot throws(StoreFault) in
-                            guard let (purchase, _) = try find(names, in: project, snapshot) else {
-                                return .answer(Native.problem(.refused(.noSuchPurchase), id))
-                            }
-                            return sources.stores.ask(
-                                purchase, try snapshot.catalog(of: project), project, now, directory
-                            ) {
-                                fault in
-                                .read { snapshot throws(StoreFault) in
-                                    .answer(try show(names, fault: fault, in: project, at: now, id, snapshot))
-                                }
-                            }
-                        }
-                    })),
-            Endpoint(
-                .post, "/onym/v1/purchases/:id/unfreeze", scope: .admin,
-                operation: Operation(
-                    id: "purchase_unfreeze",
-                    summary: "Ends the freeze of a purchase that too many installs or users have proven.",
-                    description:
-                        "Earlier proofs do not count again. on_shared_receipt of /onym/v1/access freezes purchases.",
-                    responses: [.init(.ok, "The purchase is not frozen.", schema: schema)]
-                        + Native.problems([.notFound, .unprocessableContent])),
-                action: .steps(
-                    body: .optional,
-                    decode: { request, caller, _ throws(Rejection) in
-                        let (names, id) = (try names(request), request.id)
-                        let (project, now) = (caller.project, caller.now)
-                        return .read { snapshot throws(StoreFault) in
-                            guard let (purchase, _) = try find(names, in: project, snapshot) else {
-                                return .answer(Native.problem(.refused(.noSuchPurchase), id))
-                            }
-                            return .decide(UnfreezePurchase(purchase.id)) { result, _ in
-                                if case .failure(let refusal) = result {
-                                    return .answer(Native.problem(.refused(refusal), id))
-                                }
-                                return .read { snapshot throws(StoreFault) in
-                                    .answer(try show(names, fault: nil, in: project, at: now, id, snapshot))
-                                }
-                            }
-                        }
-                    })),
+            show(),
+            check(sources),
+            unfreeze(),
         ]
+    }
+
+    private static func show() -> Endpoint {
+        Endpoint(
+            .get, path, scope: .consoleRead,
+            operation: Operation(
+                id: "purchase_show", summary: "Shows a purchase, and the reason for its access.",
+                description: "The id is the store and the original transaction: playstore:TOKEN.",
+                responses: [.init(.ok, "The purchase.", schema: schema)] + Native.problems([.notFound])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    let (names, id) = (try names(request), request.id)
+                    let (project, now) = (caller.project, caller.now)
+                    return .read { snapshot throws(StoreFault) in
+                        .answer(try show(names, fault: nil, in: project, at: now, id, snapshot))
+                    }
+                }))
+    }
+
+    private static func check(_ sources: Native.Sources) -> Endpoint {
+        Endpoint(
+            .post, path, scope: .consoleAct,
+            operation: Operation(
+                id: "purchase_check",
+                summary: "Asks the store of a purchase for its state, and shows the purchase.",
+                description: "fault says why the store has not answered.",
+                responses: [.init(.ok, "The purchase as the store says it is.", schema: schema)]
+                    + Native.problems([.notFound])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (names, id, directory) = (try names(request), request.id, tools.directory)
+                    let (project, now) = (caller.project, caller.now)
+                    return .read { snapshot throws(StoreFault) in
+                        guard let (purchase, _) = try find(names, in: project, snapshot) else {
+                            return .answer(Native.problem(.refused(.noSuchPurchase), id))
+                        }
+                        return sources.stores.ask(
+                            purchase, try snapshot.catalog(of: project), project, now, directory
+                        ) {
+                            fault in
+                            .read { snapshot throws(StoreFault) in
+                                .answer(try show(names, fault: fault, in: project, at: now, id, snapshot))
+                            }
+                        }
+                    }
+                }))
+    }
+
+    private static func unfreeze() -> Endpoint {
+        Endpoint(
+            .post, "/onym/v1/purchases/:id/unfreeze", scope: .admin,
+            operation: Operation(
+                id: "purchase_unfreeze",
+                summary: "Ends the freeze of a purchase that too many installs or users have proven.",
+                description:
+                    "Earlier proofs do not count again. on_shared_receipt of /onym/v1/access freezes purchases.",
+                responses: [.init(.ok, "The purchase is not frozen.", schema: schema)]
+                    + Native.problems([.notFound, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    let (names, id) = (try names(request), request.id)
+                    let (project, now) = (caller.project, caller.now)
+                    return .read { snapshot throws(StoreFault) in
+                        guard let (purchase, _) = try find(names, in: project, snapshot) else {
+                            return .answer(Native.problem(.refused(.noSuchPurchase), id))
+                        }
+                        return .decide(UnfreezePurchase(purchase.id)) { result, _ in
+                            if case .failure(let refusal) = result {
+                                return .answer(Native.problem(.refused(refusal), id))
+                            }
+                            return .read { snapshot throws(StoreFault) in
+                                .answer(try show(names, fault: nil, in: project, at: now, id, snapshot))
+                            }
+                        }
+                    }
+                }))
     }
 
     /// The store and the original transaction in a path.

@@ -202,7 +202,7 @@ struct SplitPreview: Sendable {
         side.identities = profile.identities.map { Name(type: $0.identity.type, value: $0.identity.value) }
         side.counts = profile.counts
         side.properties = profile.properties
-        side.installs = profile.members.flatMap { profile.belongings[$0.id]?.installs ?? [] }
+        side.installs = profile.members.flatMap { profile.holdings[$0.id]?.installs ?? [] }
         side.purchases = profile.purchases
         return side
     }

@@ -8,85 +8,101 @@ import JSON
 enum StoreCalls {
     static func routes(_ tools: StoreTools) -> [Endpoint] {
         [
-            Endpoint(
-                .get, "/onym/v1/stores", scope: .admin,
-                operation: Operation(
-                    id: "stores_get", summary: "Shows the project's options for the stores that confirm purchases.",
-                    description: """
-                        A secret is shown as {"set":true}. from_server has the options whose values come from the \
-                        server's settings. faults has the mistakes, by store: a store with a mistake is not used.
-                        """,
-                    responses: [document] + Native.problems([])),
-                action: .answer { _, caller, loop in
-                    guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
-                    return answer(loop.directory.storeOptions(of: project), project, tools)
-                }),
-            Endpoint(
-                .put, "/onym/v1/stores", scope: .admin,
-                operation: Operation(
-                    id: "stores_set", summary: "Changes options for the stores that confirm purchases.",
-                    description: """
-                        The call changes only the members that it has. null removes a value, and the value of the \
-                        server's settings counts again. {"set":true} leaves a secret as it is. Secrets are kept under \
-                        the server's master key, and no call shows them.
-                        """,
-                    request: .object(StoreOption.stores.map { .init($0, .object(properties(of: $0), others: false)) }),
-                    responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
-                action: .call(
-                    body: BufferedBody(),
-                    decode: { request, caller, loop throws(Rejection) in
-                        let project = caller.project
-                        return PreparedCall(try changes(request, project, loop, tools)) { set, _ in
-                            answer(set.options, project, tools)
-                        }
-                    })),
-            Endpoint(
-                .get, "/onym/v1/stores/status", scope: .consoleRead,
-                operation: Operation(
-                    id: "stores_status", summary: "Shows what each store has said since the server started.",
-                    responses: [.init(.ok, "The stores.", schema: statusSchema)] + Native.problems([])),
-                action: .answer { _, caller, loop in
-                    guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
-                    return status(project, loop, tools)
-                }),
-            Endpoint(
-                .get, "/onym/v1/access-root", scope: .admin,
-                operation: Operation(
-                    id: "access_root", summary: "Shows the public key with which an app checks answers about access.",
-                    description: """
-                        The key stays the same until an operator makes it anew. An app has it as accessRoot of its \
-                        configuration, and then refuses answers that this server has not signed. next is the key that \
-                        comes if an operator makes it anew after the master key was changed.
-                        """,
-                    responses: [
-                        .init(
-                            .ok, "The key.",
-                            schema: .object([
-                                .init("project", .string(), required: true),
-                                .init("root", .string("32 bytes of Ed25519 in Base64 for addresses."), required: true),
-                                .init("next", .string("Only if it differs from root.")),
-                            ]))
-                    ] + Native.problems([])),
-                action: .answer { request, caller, _ in
-                    guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
-                    guard let root = tools.accessRoot(project) else {
-                        return Native.problem(
-                            .serviceUnavailable, code: "master_key_missing",
-                            "The server does not have the master key of the project's access root.", request.id)
-                    }
-                    let next = tools.nextAccessRoot(project)
-                    return Native.json(.ok) { json in
-                        json.key("project")
-                        json.string(String(project.rawValue))
-                        json.key("root")
-                        json.string(root)
-                        if next != root {
-                            json.key("next")
-                            json.string(next)
-                        }
-                    }
-                }),
+            show(tools),
+            set(tools),
+            showStatus(tools),
+            showAccessRoot(tools),
         ]
+    }
+
+    private static func show(_ tools: StoreTools) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/stores", scope: .admin,
+            operation: Operation(
+                id: "stores_get", summary: "Shows the project's options for the stores that confirm purchases.",
+                description: """
+                    A secret is shown as {"set":true}. from_server has the options whose values come from the \
+                    server's settings. faults has the mistakes, by store: a store with a mistake is not used.
+                    """,
+                responses: [document] + Native.problems([])),
+            action: .answer { _, caller, loop in
+                guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
+                return answer(loop.directory.storeOptions(of: project), project, tools)
+            })
+    }
+
+    private static func set(_ tools: StoreTools) -> Endpoint {
+        Endpoint(
+            .put, "/onym/v1/stores", scope: .admin,
+            operation: Operation(
+                id: "stores_set", summary: "Changes options for the stores that confirm purchases.",
+                description: """
+                    The call changes only the members that it has. null removes a value, and the value of the \
+                    server's settings counts again. {"set":true} leaves a secret as it is. Secrets are kept under \
+                    the server's master key, and no call shows them.
+                    """,
+                request: .object(StoreOption.stores.map { .init($0, .object(properties(of: $0), others: false)) }),
+                responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
+            action: .call(
+                body: BufferedBody(),
+                decode: { request, caller, loop throws(Rejection) in
+                    let project = caller.project
+                    return PreparedCall(try changes(request, project, loop, tools)) { set, _ in
+                        answer(set.options, project, tools)
+                    }
+                }))
+    }
+
+    private static func showStatus(_ tools: StoreTools) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/stores/status", scope: .consoleRead,
+            operation: Operation(
+                id: "stores_status", summary: "Shows what each store has said since the server started.",
+                responses: [.init(.ok, "The stores.", schema: statusSchema)] + Native.problems([])),
+            action: .answer { _, caller, loop in
+                guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
+                return status(project, loop, tools)
+            })
+    }
+
+    private static func showAccessRoot(_ tools: StoreTools) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/access-root", scope: .admin,
+            operation: Operation(
+                id: "access_root", summary: "Shows the public key with which an app checks answers about access.",
+                description: """
+                    The key stays the same until an operator makes it anew. An app has it as accessRoot of its \
+                    configuration, and then refuses answers that this server has not signed. next is the key that \
+                    comes if an operator makes it anew after the master key was changed.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "The key.",
+                        schema: .object([
+                            .init("project", .string(), required: true),
+                            .init("root", .string("32 bytes of Ed25519 in Base64 for addresses."), required: true),
+                            .init("next", .string("Only if it differs from root.")),
+                        ]))
+                ] + Native.problems([])),
+            action: .answer { request, caller, _ in
+                guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
+                guard let root = tools.accessRoot(project) else {
+                    return Native.problem(
+                        .serviceUnavailable, code: "master_key_missing",
+                        "The server does not have the master key of the project's access root.", request.id)
+                }
+                let next = tools.nextAccessRoot(project)
+                return Native.json(.ok) { json in
+                    json.key("project")
+                    json.string(String(project.rawValue))
+                    json.key("root")
+                    json.string(root)
+                    if next != root {
+                        json.key("next")
+                        json.string(next)
+                    }
+                }
+            })
     }
 
     // MARK: - Options

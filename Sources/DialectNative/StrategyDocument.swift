@@ -9,18 +9,9 @@ enum StrategyDocument {
         var edit = StrategyEdit()
         var activation = ActivationDocument()
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+            if try isOfAnswersOnly(key, value) { return }
+            if try readRule(key, value, &edit) { return }
             switch key {
-            // These members have no meaning here. They are allowed so that a caller can send an answer back unchanged.
-            case "version": _ = try value.integer(at: "version")
-            case "unmatched_types":
-                try value.forEachMember(at: "unmatched_types") { key, value throws(JSONFault) in
-                    _ = try value.integer(at: "unmatched_types.\(key.shown)")
-                }
-            case "order_free":
-                if value.isNull { return }
-                try value.forEachElement(at: "order_free") { element throws(JSONFault) in
-                    _ = try element.integer(at: "each value of order_free")
-                }
             case "preset": edit.preset = try name(value, at: "preset", presetNames)
             case "hierarchy": edit.hierarchy = try types(value, at: "hierarchy")
             case "login": edit.login = IdentityTypeSet(try types(value, at: "login"))
@@ -29,83 +20,17 @@ enum StrategyDocument {
             case "on_new_known": edit.onNewKnown = try name(value, at: "on_new_known", onNewKnown)
             case "on_logout": edit.onLogout = try name(value, at: "on_logout", onLogout)
             case "lowercase_email": edit.lowercasesEmail = try value.bool(at: "lowercase_email")
-            case "restore":
-                try value.forEachMember(at: "restore") { key, value throws(JSONFault) in
-                    switch key {
-                    case "production":
-                        edit.restoreInProduction = try name(value, at: "restore.production", restore)
-                    case "sandbox": edit.restoreInSandbox = try name(value, at: "restore.sandbox", restore)
-                    case "joins_anonymous":
-                        edit.restoreJoinsAnonymous = try value.bool(at: "restore.joins_anonymous")
-                    default: throw JSONFault(.wrong("is not a field of restore"), at: key.shown)
-                    }
-                }
-            case "limits":
-                var limits: [IdentityType: Int] = [:]
-                try value.forEachMember(at: "limits") { key, value throws(JSONFault) in
-                    if case "@device" = key {
-                        let (count, window) = try limit(value, at: "limits.@device")
-                        for type in IdentityType.idsync where type.isDevice && limits[type] == nil {
-                            (limits[type], edit.windows[type]) = (count, window)
-                        }
-                        return
-                    }
-                    guard let type = key.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
-                        throw JSONFault(.wrong("is not an identity type"), at: "limits.\(key.shown)")
-                    }
-                    (limits[type], edit.windows[type]) = try limit(value, at: "limits.\(type.name)")
-                }
-                edit.limits = limits
+            case "restore": try readRestore(value, &edit)
+            case "limits": try readLimits(value, &edit)
             case "on_limit": edit.onLimit = try name(value, at: "on_limit", onLimit)
             case "shared_device_people":
                 edit.sharedDevicePeople = try number(value, at: "shared_device_people", 1...Strategy.holdersPerValue)
-            case "person_limits":
-                try value.forEachMember(at: "person_limits") { key, value throws(JSONFault) in
-                    switch key {
-                    case "identities":
-                        edit.identitiesPerPerson = try number(
-                            value, at: "person_limits.identities", Bounds.identitiesPerPersonRange)
-                    case "per_device_type":
-                        edit.identitiesPerDeviceType = try number(
-                            value, at: "person_limits.per_device_type", Bounds.identitiesPerDeviceTypeRange)
-                    default: throw JSONFault(.wrong("is not a field of person_limits"), at: key.shown)
-                    }
-                }
-            case "group_limits":
-                try value.forEachMember(at: "group_limits") { key, value throws(JSONFault) in
-                    switch key {
-                    case "members":
-                        edit.membersPerGroup = try number(
-                            value, at: "group_limits.members", Bounds.membersPerGroupRange)
-                    case "identities":
-                        edit.identitiesPerGroup =
-                            value.kind == .null
-                            ? .some(nil)
-                            : try number(value, at: "group_limits.identities", Bounds.identitiesPerGroupRange)
-                    default: throw JSONFault(.wrong("is not a field of group_limits"), at: key.shown)
-                    }
-                }
-            case "protect_known": edit.protectsKnown = try value.bool(at: "protect_known")
-            case "decide_on": edit.decideOn = try name(value, at: "decide_on", decideOn)
-            case "merge_on_match": edit.mergeOnMatch = try name(value, at: "merge_on_match", mergeOnMatch)
-            case "merge_guards":
-                var guards: [MatchRules.MergeGuard] = []
-                try value.forEachElement(at: "merge_guards") { element throws(JSONFault) in
-                    let condition = try name(element, at: "each value of merge_guards", mergeGuards)
-                    if !guards.contains(condition) { guards.append(condition) }
-                }
-                edit.mergeGuards = guards
-            case "known_into_known": edit.mergesKnownIntoKnown = try value.bool(at: "known_into_known")
-            case "merge_root": edit.mergeRoot = try name(value, at: "merge_root", mergeRoot)
-            case "device_without_user":
-                edit.deviceWithoutUser = try name(value, at: "device_without_user", deviceWithoutUser)
-            case "contested_device": edit.contestedDevice = try name(value, at: "contested_device", contestedDevice)
-            case "on_existing_user": edit.onExistingUser = try name(value, at: "on_existing_user", onExistingUser)
+            case "person_limits": try readPersonLimits(value, &edit)
+            case "group_limits": try readGroupLimits(value, &edit)
             case "same_user_id": edit.joinsSameUserIDs = try value.bool(at: "same_user_id")
             case "strategy_dry_run_days":
                 edit.dryRunDays = try number(value, at: "strategy_dry_run_days", Guards.dryRunDaysRange)
-            case "signed_identities":
-                edit.signing = try signing(value, at: "signed_identities")
+            case "signed_identities": edit.signing = try signing(value, at: "signed_identities")
             case "blocked_values": edit.blockedValues = try blockedValues(value, at: "blocked_values")
             default:
                 guard try activation.read(key.copy(), value) else {
@@ -115,6 +40,109 @@ enum StrategyDocument {
         }
         edit.activation = try activation.policy()
         return edit
+    }
+
+    /// Checks a member that only answers have; false for another member. Such a member has no meaning in a change, and is allowed
+    /// so that a caller can send an answer back unchanged.
+    private static func isOfAnswersOnly(_ key: JSONText, _ value: JSONValue) throws(JSONFault) -> Bool {
+        switch key {
+        case "version": _ = try value.integer(at: "version")
+        case "unmatched_types":
+            try value.forEachMember(at: "unmatched_types") { key, value throws(JSONFault) in
+                _ = try value.integer(at: "unmatched_types.\(key.shown)")
+            }
+        case "order_free":
+            if value.isNull { return true }
+            try value.forEachElement(at: "order_free") { element throws(JSONFault) in
+                _ = try element.integer(at: "each value of order_free")
+            }
+        default: return false
+        }
+        return true
+    }
+
+    /// Reads a rule about finding and merging people; false for another member.
+    private static func readRule(
+        _ key: JSONText, _ value: JSONValue, _ edit: inout StrategyEdit
+    ) throws(JSONFault) -> Bool {
+        switch key {
+        case "protect_known": edit.protectsKnown = try value.bool(at: "protect_known")
+        case "decide_on": edit.decideOn = try name(value, at: "decide_on", decideOn)
+        case "merge_on_match": edit.mergeOnMatch = try name(value, at: "merge_on_match", mergeOnMatch)
+        case "merge_guards":
+            var guards: [MatchRules.MergeGuard] = []
+            try value.forEachElement(at: "merge_guards") { element throws(JSONFault) in
+                let condition = try name(element, at: "each value of merge_guards", mergeGuards)
+                if !guards.contains(condition) { guards.append(condition) }
+            }
+            edit.mergeGuards = guards
+        case "known_into_known": edit.mergesKnownIntoKnown = try value.bool(at: "known_into_known")
+        case "merge_root": edit.mergeRoot = try name(value, at: "merge_root", mergeRoot)
+        case "device_without_user":
+            edit.deviceWithoutUser = try name(value, at: "device_without_user", deviceWithoutUser)
+        case "contested_device": edit.contestedDevice = try name(value, at: "contested_device", contestedDevice)
+        case "on_existing_user": edit.onExistingUser = try name(value, at: "on_existing_user", onExistingUser)
+        default: return false
+        }
+        return true
+    }
+
+    private static func readRestore(_ root: JSONValue, _ edit: inout StrategyEdit) throws(JSONFault) {
+        try root.forEachMember(at: "restore") { key, value throws(JSONFault) in
+            switch key {
+            case "production": edit.restoreInProduction = try name(value, at: "restore.production", restore)
+            case "sandbox": edit.restoreInSandbox = try name(value, at: "restore.sandbox", restore)
+            case "joins_anonymous": edit.restoreJoinsAnonymous = try value.bool(at: "restore.joins_anonymous")
+            default: throw JSONFault(.wrong("is not a field of restore"), at: key.shown)
+            }
+        }
+    }
+
+    private static func readLimits(_ root: JSONValue, _ edit: inout StrategyEdit) throws(JSONFault) {
+        var limits: [IdentityType: Int] = [:]
+        try root.forEachMember(at: "limits") { key, value throws(JSONFault) in
+            if case "@device" = key {
+                let (count, window) = try limit(value, at: "limits.@device")
+                for type in IdentityType.idsync where type.isDevice && limits[type] == nil {
+                    (limits[type], edit.windows[type]) = (count, window)
+                }
+                return
+            }
+            guard let type = key.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
+                throw JSONFault(.wrong("is not an identity type"), at: "limits.\(key.shown)")
+            }
+            (limits[type], edit.windows[type]) = try limit(value, at: "limits.\(type.name)")
+        }
+        edit.limits = limits
+    }
+
+    private static func readPersonLimits(_ root: JSONValue, _ edit: inout StrategyEdit) throws(JSONFault) {
+        try root.forEachMember(at: "person_limits") { key, value throws(JSONFault) in
+            switch key {
+            case "identities":
+                edit.identitiesPerPerson = try number(
+                    value, at: "person_limits.identities", Bounds.identitiesPerPersonRange)
+            case "per_device_type":
+                edit.identitiesPerDeviceType = try number(
+                    value, at: "person_limits.per_device_type", Bounds.identitiesPerDeviceTypeRange)
+            default: throw JSONFault(.wrong("is not a field of person_limits"), at: key.shown)
+            }
+        }
+    }
+
+    private static func readGroupLimits(_ root: JSONValue, _ edit: inout StrategyEdit) throws(JSONFault) {
+        try root.forEachMember(at: "group_limits") { key, value throws(JSONFault) in
+            switch key {
+            case "members":
+                edit.membersPerGroup = try number(value, at: "group_limits.members", Bounds.membersPerGroupRange)
+            case "identities":
+                edit.identitiesPerGroup =
+                    value.kind == .null
+                    ? .some(nil)
+                    : try number(value, at: "group_limits.identities", Bounds.identitiesPerGroupRange)
+            default: throw JSONFault(.wrong("is not a field of group_limits"), at: key.shown)
+            }
+        }
     }
 
     /// Writes the whole document.
@@ -161,50 +189,9 @@ enum StrategyDocument {
             json.key("lowercase_email")
             json.bool(strategy.lowercasesEmail)
             write(strategy.blockedValues, &json)
-            json.key("restore")
-            json.object { json in
-                json.key("production")
-                json.string("\(strategy.restore.production.name)")
-                json.key("sandbox")
-                json.string("\(strategy.restore.sandbox.name)")
-                json.key("joins_anonymous")
-                json.bool(strategy.restore.joinsAnonymous)
-            }
+            write(strategy.restore, &json)
             (strategy.activation ?? ActivationPolicy()).write(&json)
-            json.key("limits")
-            json.object { json in
-                for (type, limit) in strategy.guards.limits.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                    json.key(type.name)
-                    guard let window = strategy.guards.windows[type] else {
-                        json.integer(limit)
-                        continue
-                    }
-                    json.object { json in
-                        json.key("count")
-                        json.integer(limit)
-                        json.key("per")
-                        json.string(name(of: window, in: windows))
-                    }
-                }
-            }
-            json.key("on_limit")
-            json.string(name(of: strategy.guards.onLimit, in: onLimit))
-            json.key("shared_device_people")
-            json.integer(strategy.guards.sharedDevicePeople)
-            json.key("person_limits")
-            json.object { json in
-                json.key("identities")
-                json.integer(strategy.guards.bounds.identitiesPerPerson)
-                json.key("per_device_type")
-                json.integer(strategy.guards.bounds.identitiesPerDeviceType)
-            }
-            json.key("group_limits")
-            json.object { json in
-                json.key("members")
-                json.integer(strategy.guards.bounds.membersPerGroup)
-                json.key("identities")
-                if let limit = strategy.guards.bounds.identitiesPerGroup { json.integer(limit) } else { json.null() }
-            }
+            writeLimits(strategy.guards, &json)
             write(strategy.rules, &json)
             json.key("same_user_id")
             json.bool(strategy.guards.joinsSameUserIDs)
@@ -217,6 +204,55 @@ enum StrategyDocument {
                     json.string(name(of: strategy.guards.signing(in: dialect), in: signings))
                 }
             }
+        }
+    }
+
+    private static func write(_ restore: RestoreStrategies, _ json: inout JSONWriter) {
+        json.key("restore")
+        json.object { json in
+            json.key("production")
+            json.string("\(restore.production.name)")
+            json.key("sandbox")
+            json.string("\(restore.sandbox.name)")
+            json.key("joins_anonymous")
+            json.bool(restore.joinsAnonymous)
+        }
+    }
+
+    private static func writeLimits(_ guards: Guards, _ json: inout JSONWriter) {
+        json.key("limits")
+        json.object { json in
+            for (type, limit) in guards.limits.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                json.key(type.name)
+                guard let window = guards.windows[type] else {
+                    json.integer(limit)
+                    continue
+                }
+                json.object { json in
+                    json.key("count")
+                    json.integer(limit)
+                    json.key("per")
+                    json.string(name(of: window, in: windows))
+                }
+            }
+        }
+        json.key("on_limit")
+        json.string(name(of: guards.onLimit, in: onLimit))
+        json.key("shared_device_people")
+        json.integer(guards.sharedDevicePeople)
+        json.key("person_limits")
+        json.object { json in
+            json.key("identities")
+            json.integer(guards.bounds.identitiesPerPerson)
+            json.key("per_device_type")
+            json.integer(guards.bounds.identitiesPerDeviceType)
+        }
+        json.key("group_limits")
+        json.object { json in
+            json.key("members")
+            json.integer(guards.bounds.membersPerGroup)
+            json.key("identities")
+            if let limit = guards.bounds.identitiesPerGroup { json.integer(limit) } else { json.null() }
         }
     }
 

@@ -170,7 +170,7 @@ package final class ListedGroup: GroupSource {
     package var group: Group { members.count == 1 ? Group(alone: root) : Group(root: root, count: members.count, self) }
 
     /// The way from one person to another, without supporting merges.
-    static func path(_ merges: [Merge], from start: PersonID, to end: PersonID) -> [Merge] {
+    package static func path(_ merges: [Merge], from start: PersonID, to end: PersonID) -> [Merge] {
         var next: [PersonID: [Merge]] = [:]
         var forest = MergeForest()
         for merge in merges.sorted(by: { $0.id < $1.id }) where forest.join(merge) {

@@ -140,38 +140,38 @@ extension Identify {
         _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
-        var lookUp = Resolution(identities: identities, strategy: strategy, joining: mergesNobody ? nil : project)
-        lookUp.setAside(in: view)
-        observer.setsAside(lookUp.inputsSetAside)
+        var resolution = Resolution(identities: identities, strategy: strategy, joining: mergesNobody ? nil : project)
+        resolution.setAside(in: view)
+        observer.setsAside(resolution.inputsSetAside)
         // A strategy without login types has no known users, so a login is an identify.
-        if strategy.onNewKnown == .create, !strategy.login.isEmpty, occasion == .login, !lookUp.namesLogin {
+        if strategy.onNewKnown == .create, !strategy.login.isEmpty, occasion == .login, !resolution.namesLogin {
             throw .noLoginIdentity
         }
-        if makesSomebody(lookUp, view) {
+        if makesSomebody(resolution, view) {
             observer.decides(.strategy)
-            return make(stamp, lookUp, view)
+            return make(stamp, resolution, view)
         }
-        if let person = lookUp.find(previous: previous, in: view, &observer) {
-            return attach(to: person, stamp, lookUp, view)
+        if let person = resolution.find(previous: previous, in: view, &observer) {
+            return attach(to: person, stamp, resolution, view)
         }
-        if let key = standInKey(strategy, lookUp, view) {
+        if let key = standInKey(strategy, resolution, view) {
             observer.decides(.standIn)
             return kept(
                 view.keptPerson(key, in: project).map { view.id(of: $0) }, key,
                 inputs: identities.indices.map { index in
-                    JournalEntry.Input(identities[index], lookUp.reasonSetAside(index) ?? .heldElsewhere)
+                    JournalEntry.Input(identities[index], resolution.reasonSetAside(index) ?? .heldElsewhere)
                 }, stamp)
         }
-        return make(stamp, lookUp, view)
+        return make(stamp, resolution, view)
     }
 
     /// Whether the strategy makes a new person, even if a search could find people.
-    private func makesSomebody<V: DecisionFacts>(_ lookUp: Resolution, _ view: V) -> Bool {
-        let strategy = lookUp.strategy
-        if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) { return true }
+    private func makesSomebody<V: DecisionFacts>(_ resolution: Resolution, _ view: V) -> Bool {
+        let strategy = resolution.strategy
+        if strategy.onNewKnown == .create, resolution.namesNewKnownUser(in: view) { return true }
         // The person after a logout is new, unless the call names a known user (decision 2). A strategy without login types
         // has no logout.
-        return occasion == .logout && strategy.onLogout == .create && !strategy.login.isEmpty && !lookUp.namesLogin
+        return occasion == .logout && strategy.onLogout == .create && !strategy.login.isEmpty && !resolution.namesLogin
     }
 
     /// The decision for a caller that asked for an explanation or for a result without changes.
@@ -195,32 +195,32 @@ extension Identify {
         Identified
     > {
         let strategy = view.strategy(of: project)
-        var lookUp = Resolution(identities: identities, strategy: strategy)
-        lookUp.setAside(in: view)
+        var resolution = Resolution(identities: identities, strategy: strategy)
+        resolution.setAside(in: view)
         if strategy.rules.contestedDevice == .stableAnonymous {
             // The neutral person of a device never holds the device.
-            for (index, identity) in identities.enumerated() where lookUp.types.contains(identity.type) {
+            for (index, identity) in identities.enumerated() where resolution.types.contains(identity.type) {
                 if view.keptPerson(KeptPeople.neutral(identity.key), in: project) == person {
-                    lookUp.leaveOut(index, .contested)
+                    resolution.leaveOut(index, .contested)
                 }
             }
         }
-        return attach(to: person, stamp, lookUp, view)
+        return attach(to: person, stamp, resolution, view)
     }
 
     /// Links the identities of the call to a found person, if the person lacks them.
     private func attach<V: DecisionFacts>(
-        to person: V.Person, _ stamp: Stamp, _ lookUp: Resolution, _ view: V
+        to person: V.Person, _ stamp: Stamp, _ resolution: Resolution, _ view: V
     ) -> Decision<Identified> {
-        let strategy = lookUp.strategy
-        let (matched, held) = lookUp.match(person, in: view)
+        let strategy = resolution.strategy
+        let (matched, held) = resolution.match(person, in: view)
         let id = view.id(of: person)
         let isKnown = !held.isDisjoint(with: strategy.login)
-        let unchanged = Decision(reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
+        let unchanged = Decision(reply(id, matched, isKnown), restsOnSightings: resolution.restsOnSightings)
         // Most calls name only identities that the person holds already.
         if matched == 1 << UInt64(identities.count) - 1 { return unchanged }
 
-        var attaching = Attaching(person: id, lookUp, Room(of: person, strategy.guards.bounds, view))
+        var attaching = Attaching(person: id, resolution, Room(of: person, strategy.guards.bounds, view))
         if !strategy.guards.limits.isEmpty {
             view.forEachIdentity(of: person) { type, _ in
                 attaching.held[type, default: 0] += 1
@@ -231,7 +231,7 @@ extension Identify {
             let identity = identities[index]
             if matched & 1 << UInt64(index) != 0 {
                 attaching.leave(identity, .matched)
-            } else if let reason = lookUp.reasonSetAside(index) {
+            } else if let reason = resolution.reasonSetAside(index) {
                 attaching.leave(identity, reason)
             } else if strategy.immutable.contains(identity.type), held.contains(identity.type) {
                 attaching.leave(identity, .immutable)
@@ -256,17 +256,18 @@ extension Identify {
     }
 
     /// Makes a person with the identities of the call.
-    private func make<V: DecisionFacts>(_ stamp: Stamp, _ lookUp: Resolution, _ view: V) -> Decision<Identified> {
-        var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
+    private func make<V: DecisionFacts>(_ stamp: Stamp, _ resolution: Resolution, _ view: V) -> Decision<Identified> {
+        var attaching = Attaching(
+            person: stamp.person, resolution, Room(of: nil, resolution.strategy.guards.bounds, view))
         attaching.changes.append(.personMade(stamp.person, at: stamp.seen))
         for index in identities.indices {
-            if let reason = lookUp.reasonSetAside(index) {
+            if let reason = resolution.reasonSetAside(index) {
                 attaching.leave(identities[index], reason)
             } else {
                 attaching.link(identities[index], in: view)
             }
         }
-        let isKnown = !attaching.linked.isDisjoint(with: lookUp.strategy.login)
+        let isKnown = !attaching.linked.isDisjoint(with: resolution.strategy.login)
         return Decision(
             reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind),
             full: attaching.isFull ? .person : nil)
@@ -300,12 +301,12 @@ struct Attaching<V: DecisionFacts> {
     var hasLinked: Bool { !linked.isEmpty }
     var hasRefused: Bool { inputs.contains(where: \.isRefused) }
 
-    init(person: PersonID, _ lookUp: Resolution, _ room: Room<V>) {
+    init(person: PersonID, _ resolution: Resolution, _ room: Room<V>) {
         self.person = person
         self.room = room
-        unique = lookUp.strategy.unique
-        limits = lookUp.strategy.guards.limits
-        changes.reserveCapacity(lookUp.count + 1)
+        unique = resolution.strategy.unique
+        limits = resolution.strategy.guards.limits
+        changes.reserveCapacity(resolution.count + 1)
     }
 
     /// Links an identity that the person does not hold. A unique value of another person is not linked.

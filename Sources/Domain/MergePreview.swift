@@ -43,10 +43,10 @@ package struct MergePreview: Sendable {
         var installs = 0
         for member in joining {
             let held = try snapshot.identities(of: member)
-            let belongings = try Holdings(of: member, identities: held, in: project, snapshot)
+            let holdings = try Holdings(of: member, identities: held, in: project, snapshot)
             identities += held.count
-            purchases.formUnion(belongings.purchases.map(\.purchase.id))
-            installs += belongings.installs.count
+            purchases.formUnion(holdings.purchases.map(\.purchase.id))
+            installs += holdings.installs.count
             rows.merge(snapshot.person(member, in: project)?.counts ?? [:], uniquingKeysWith: +)
         }
         (self.identities, self.rows, self.purchases, self.installs) = (identities, rows, purchases.count, installs)

@@ -13,7 +13,7 @@ package struct Profile: Sendable {
     /// The properties of the group, by the dialect that wrote them.
     package let properties: [(dialect: Dialect, folded: FoldedAttributes)]
     /// The holdings of each member.
-    package let belongings: [PersonID: Holdings]
+    package let holdings: [PersonID: Holdings]
     package let aliases: [Alias]
     package let firstSeen: Instant
     package let lastSeen: Instant
@@ -48,16 +48,16 @@ package struct Profile: Sendable {
         self.members = members
         var identities: [(holder: PersonID, identity: HeldIdentity)] = []
         var aliases: [Alias] = []
-        var belongings: [PersonID: Holdings] = [:]
+        var holdings: [PersonID: Holdings] = [:]
         for member in members {
             let held = try snapshot.heldIdentities(of: member.id)
             identities += held.map { (member.id, $0) }
-            belongings[member.id] = try Holdings(of: member.id, identities: held, in: project, snapshot)
+            holdings[member.id] = try Holdings(of: member.id, identities: held, in: project, snapshot)
             for alias in try snapshot.aliases(of: member.id) where !aliases.contains(alias) { aliases.append(alias) }
         }
         self.identities = identities
         self.aliases = aliases
-        self.belongings = belongings
+        self.holdings = holdings
         var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
         for (dialect, kind) in Holdings.propertyKinds {
             properties.append((dialect, try snapshot.fold(kind, of: group)))
@@ -83,6 +83,6 @@ extension Profile {
     /// The purchases of the members, each once.
     package var purchases: [(purchase: Purchase, world: AccessWorld)] {
         var seen: Set<PurchaseID> = []
-        return members.flatMap { belongings[$0.id]?.purchases ?? [] }.filter { seen.insert($0.purchase.id).inserted }
+        return members.flatMap { holdings[$0.id]?.purchases ?? [] }.filter { seen.insert($0.purchase.id).inserted }
     }
 }

@@ -53,7 +53,9 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     package var isTold: Bool {
         switch self {
         case .accessGranted, .accessLost, .accessTransferred: true
-        default: false
+        case .event, .context, .metric, .step, .feedback, .answer, .occurrence, .attachment, .accessProperties,
+            .attribution, .install:
+            false
         }
     }
 

@@ -26,16 +26,16 @@ extension Search {
         let strategy = view.strategy(of: project)
         guard strategy.isPlain else { return try decideWithRules(stamp, in: project, view) }
         // A search knows no proof of its caller.
-        var lookUp = Resolution(
+        var resolution = Resolution(
             identities: identities, strategy: strategy, joining: strategy.guards.requiresProof ? nil : project)
-        lookUp.setAside(in: view)
+        resolution.setAside(in: view)
         var explanation = Explanation()
-        explanation.setsAside(lookUp.inputsSetAside)
+        explanation.setsAside(resolution.inputsSetAside)
         let found =
             inspection.isEmpty
-            ? lookUp.find(previous: nil, in: view) : lookUp.find(previous: nil, in: view, &explanation)
+            ? resolution.find(previous: nil, in: view) : resolution.find(previous: nil, in: view, &explanation)
         guard let person = found else { throw .nobodyFound }
-        let (matched, held) = lookUp.match(person, in: view)
+        let (matched, held) = resolution.match(person, in: view)
         // A strategy with immutable types finds a person only by an immutable identity.
         if !strategy.immutable.isEmpty {
             let isNamed = identities.indices.contains { index in
@@ -47,7 +47,7 @@ extension Search {
             Identified(
                 person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login),
                 isReadOnly: true, explanation: inspection.isEmpty ? nil : explanation.sorted),
-            restsOnSightings: lookUp.restsOnSightings)
+            restsOnSightings: resolution.restsOnSightings)
     }
 }
 

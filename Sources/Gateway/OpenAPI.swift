@@ -31,43 +31,7 @@ enum OpenAPI {
         json.object { json in
             json.key("openapi")
             json.string("3.1.0")
-            json.key("info")
-            json.object { json in
-                json.key("title")
-                json.string("Onym")
-                json.key("description")
-                json.string(
-                    "Answers who a person is and what belongs to the person: one graph of people, in several dialects.")
-                json.key("version")
-                json.string(version)
-                json.key("license")
-                json.object { json in
-                    json.key("name")
-                    json.string("Apache-2.0")
-                    json.key("identifier")
-                    json.string("Apache-2.0")
-                }
-            }
-            json.key("servers")
-            json.array { json in
-                json.object { json in
-                    json.key("url")
-                    json.string("/")
-                    json.key("description")
-                    json.string("The server of this description.")
-                }
-            }
-            json.key("tags")
-            json.array { json in
-                for surface in surfaces {
-                    json.object { json in
-                        json.key("name")
-                        json.string(surface.name)
-                        json.key("description")
-                        json.string(surface.description)
-                    }
-                }
-            }
+            writeHead(surfaces, version: version, &json)
             json.key("paths")
             write(paths: surfaces, examples, &json)
             json.key("components")
@@ -88,6 +52,47 @@ enum OpenAPI {
             }
         }
         return json.bytes
+    }
+
+    /// Writes what the API is, where it is, and its dialects.
+    private static func writeHead(_ surfaces: [WireDialect], version: String, _ json: inout JSONWriter) {
+        json.key("info")
+        json.object { json in
+            json.key("title")
+            json.string("Onym")
+            json.key("description")
+            json.string(
+                "Answers who a person is and what belongs to the person: one graph of people, in several dialects.")
+            json.key("version")
+            json.string(version)
+            json.key("license")
+            json.object { json in
+                json.key("name")
+                json.string("Apache-2.0")
+                json.key("identifier")
+                json.string("Apache-2.0")
+            }
+        }
+        json.key("servers")
+        json.array { json in
+            json.object { json in
+                json.key("url")
+                json.string("/")
+                json.key("description")
+                json.string("The server of this description.")
+            }
+        }
+        json.key("tags")
+        json.array { json in
+            for surface in surfaces {
+                json.object { json in
+                    json.key("name")
+                    json.string(surface.name)
+                    json.key("description")
+                    json.string(surface.description)
+                }
+            }
+        }
     }
 
     /// The schemas of answers that have a name, each once.
@@ -188,27 +193,33 @@ enum OpenAPI {
                 }
             }
             json.key("responses")
+            json.object { writeAnswers(of: route, example, &$0) }
+        }
+    }
+
+    /// Writes the answers of a call: its own, and those of every call.
+    private static func writeAnswers(
+        of route: Endpoint, _ example: OpenAPIExamples.Example?, _ json: inout JSONWriter
+    ) {
+        let operation = route.operation
+        for answer in operation.responses {
+            json.key(String(answer.status.rawValue))
             json.object { json in
-                for answer in operation.responses {
-                    json.key(String(answer.status.rawValue))
-                    json.object { json in
-                        json.key("description")
-                        json.string(answer.description)
-                        if let schema = answer.schema {
-                            let shown = example.flatMap { $0.status == answer.status.rawValue ? $0.response : nil }
-                            write(content: answer.contentType, schema, shown, &json)
-                        }
-                    }
+                json.key("description")
+                json.string(answer.description)
+                if let schema = answer.schema {
+                    let shown = example.flatMap { $0.status == answer.status.rawValue ? $0.response : nil }
+                    write(content: answer.contentType, schema, shown, &json)
                 }
-                let ofQuery = operation.ignoresOtherParameters ? [] : [queryAnswer]
-                for (status, description) in ofQuery + (route.hasBody ? bodyAnswers : [])
-                where !operation.responses.contains(where: { $0.status == status }) {
-                    json.key(String(status.rawValue))
-                    json.object { json in
-                        json.key("description")
-                        json.string(description)
-                    }
-                }
+            }
+        }
+        let ofQuery = operation.ignoresOtherParameters ? [] : [queryAnswer]
+        for (status, description) in ofQuery + (route.hasBody ? bodyAnswers : [])
+        where !operation.responses.contains(where: { $0.status == status }) {
+            json.key(String(status.rawValue))
+            json.object { json in
+                json.key("description")
+                json.string(description)
             }
         }
     }

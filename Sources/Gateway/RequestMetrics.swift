@@ -121,63 +121,9 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         store: StoreCounts, queueDepth: Int, clockBehindMilliseconds: Int64, memoryBytes: Int?,
         callLog: CallLog.Figures? = nil, to text: inout MetricsText
     ) {
-        text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
-        for (route, name) in routes.enumerated() {
-            for (place, status) in RequestMetrics.statuses.enumerated() {
-                let index = route * RequestMetrics.statuses.count + place
-                let count = requests.reduce(0) { $0 + $1[index] }
-                guard count > 0 else { continue }
-                let labels = [("route", name), ("status", status == 0 ? "other" : String(status))]
-                text.sample("onym_http_requests_total", labels: labels, count)
-            }
-        }
-        text.begin(
-            "onym_http_request_duration_seconds", .histogram,
-            help: "From a request's last byte to its answer, by route.")
-        for (route, name) in routes.enumerated() {
-            let snapshot = Histogram.sum(latencies.map { $0[route] })
-            guard snapshot.counts.contains(where: { $0 > 0 }) else { continue }
-            text.histogram("onym_http_request_duration_seconds", labels: [("route", name)], snapshot, unit: 1e9)
-        }
-        let opened = connections[Connection.opened.rawValue]
-        text.gauge("onym_connections", help: "Open connections.", opened &- connections[Connection.closed.rawValue])
-        text.counter("onym_connections_total", help: "Accepted connections.", opened)
-        text.counter(
-            "onym_connections_refused_total", help: "Connections refused because there were too many.",
-            connections[Connection.refused.rawValue])
-        text.begin("onym_batch_calls", .histogram, help: "Calls decided in one batch.")
-        text.histogram("onym_batch_calls", Histogram.sum([batches]), unit: 1)
-        text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
-        text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
-        text.begin(
-            "onym_index_hold_seconds", .histogram,
-            help: "Time for which the writer kept readers out of the index, each time.")
-        text.histogram("onym_index_hold_seconds", Histogram.sum([holds]), unit: 1e9)
-        text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
-        text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
-        text.gauge(
-            "onym_clock_behind_seconds",
-            help: "Seconds by which the clock is behind the last call of the journal.",
-            clockBehindMilliseconds / 1000)
-        text.begin(
-            "onym_unproven_calls_total", .counter,
-            help: "Accepted calls that named a known user without a token, by dialect.")
-        for (place, dialect) in Dialect.allCases.enumerated() where dialect != .native && dialect != .linking {
-            text.sample("onym_unproven_calls_total", labels: [("dialect", dialect.rawValue)], unproven[place])
-        }
-        text.begin(
-            "onym_full_calls_total", .counter,
-            help: "Calls that met a person or a group at its limit, by the limit.")
-        for (place, full) in Full.allCases.enumerated() where full != .receipt {
-            text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
-        }
-        text.begin(
-            "onym_shared_receipts_total", .counter,
-            help: "Proofs of purchases that more installs or identities have proven in 30 days than is usual.")
-        for (place, full) in Full.allCases.enumerated() where full == .receipt {
-            text.sample("onym_shared_receipts_total", fulls[place])
-        }
-        warnings.write(to: &text)
+        writeRequests(to: &text)
+        writeWork(to: &text, clockBehindMilliseconds)
+        writeWarnings(to: &text)
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
         text.gauge("onym_people", help: "People, without erased people.", store.people)
         text.gauge("onym_identities", help: "Identities that a person holds.", store.identities)
@@ -203,5 +149,74 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         if let memoryBytes {
             text.gauge("process_resident_memory_bytes", help: "Memory in use.", memoryBytes)
         }
+    }
+
+    /// Requests, and the connections on which they came.
+    private func writeRequests(to text: inout MetricsText) {
+        text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
+        for (route, name) in routes.enumerated() {
+            for (place, status) in RequestMetrics.statuses.enumerated() {
+                let index = route * RequestMetrics.statuses.count + place
+                let count = requests.reduce(0) { $0 + $1[index] }
+                guard count > 0 else { continue }
+                let labels = [("route", name), ("status", status == 0 ? "other" : String(status))]
+                text.sample("onym_http_requests_total", labels: labels, count)
+            }
+        }
+        text.begin(
+            "onym_http_request_duration_seconds", .histogram,
+            help: "From a request's last byte to its answer, by route.")
+        for (route, name) in routes.enumerated() {
+            let snapshot = Histogram.sum(latencies.map { $0[route] })
+            guard snapshot.counts.contains(where: { $0 > 0 }) else { continue }
+            text.histogram("onym_http_request_duration_seconds", labels: [("route", name)], snapshot, unit: 1e9)
+        }
+        let opened = connections[Connection.opened.rawValue]
+        text.gauge("onym_connections", help: "Open connections.", opened &- connections[Connection.closed.rawValue])
+        text.counter("onym_connections_total", help: "Accepted connections.", opened)
+        text.counter(
+            "onym_connections_refused_total", help: "Connections refused because there were too many.",
+            connections[Connection.refused.rawValue])
+    }
+
+    /// The work of the writer and of the store, and their clock.
+    private func writeWork(to text: inout MetricsText, _ clockBehindMilliseconds: Int64) {
+        text.begin("onym_batch_calls", .histogram, help: "Calls decided in one batch.")
+        text.histogram("onym_batch_calls", Histogram.sum([batches]), unit: 1)
+        text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
+        text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
+        text.begin(
+            "onym_index_hold_seconds", .histogram,
+            help: "Time for which the writer kept readers out of the index, each time.")
+        text.histogram("onym_index_hold_seconds", Histogram.sum([holds]), unit: 1e9)
+        text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
+        text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
+        text.gauge(
+            "onym_clock_behind_seconds",
+            help: "Seconds by which the clock is behind the journal, whose time never goes back.",
+            clockBehindMilliseconds / 1000)
+    }
+
+    /// Calls that a developer may want to change.
+    private func writeWarnings(to text: inout MetricsText) {
+        text.begin(
+            "onym_unproven_calls_total", .counter,
+            help: "Accepted calls that named a known user without a token, by dialect.")
+        for (place, dialect) in Dialect.allCases.enumerated() where dialect != .native && dialect != .linking {
+            text.sample("onym_unproven_calls_total", labels: [("dialect", dialect.rawValue)], unproven[place])
+        }
+        text.begin(
+            "onym_full_calls_total", .counter,
+            help: "Calls that met a person or a group at its limit, by the limit.")
+        for (place, full) in Full.allCases.enumerated() where full != .receipt {
+            text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
+        }
+        text.begin(
+            "onym_shared_receipts_total", .counter,
+            help: "Proofs of purchases that more installs or identities have proven in 30 days than is usual.")
+        for (place, full) in Full.allCases.enumerated() where full == .receipt {
+            text.sample("onym_shared_receipts_total", fulls[place])
+        }
+        warnings.write(to: &text)
     }
 }

@@ -65,9 +65,36 @@ enum DoctorCommand: ProgramCommand {
     }
 
     private static func examine(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        var findings = try storesFindings(context) + serversFindings(context)
+        let bundle = context.settings["web_bundle"].map(WebBundleFolder.init(path:))
+        let client = bundle?.describe()
+        if bundle != nil, client == nil {
+            findings.append(
+                Finding(
+                    code: "web_bundle",
+                    description:
+                        "The folder of web_bundle has no readable file \(WebBundleFolder.fileName), so pages get 404.",
+                    isWarning: true))
+        }
+        if context.isForPrograms {
+            context.terminal.result(document(findings, client))
+        } else {
+            if findings.isEmpty { context.terminal.result("The store is healthy.") }
+            for finding in findings { context.terminal.result("\(finding.code): \(finding.description)") }
+            if let client {
+                let version = client.version.map { "version \($0)" } ?? "an unknown version"
+                context.terminal.result("The web client of web_bundle has \(version) and \(client.bytes) bytes.")
+            }
+        }
+        if findings.isEmpty { return 0 }
+        return findings.allSatisfy(\.isWarning) ? 4 : 1
+    }
+
+    /// The problems of the store. Runs are examined only in a store without damage.
+    private static func storesFindings(_ context: CommandContext) throws(CommandFault) -> [Finding] {
         let progress: (String) -> Void = { what in context.terminal.note("Checking the \(what).") }
-        var findings: [Finding]
         do throws(StoreFault) {
+            var findings: [Finding]
             if let database = context.database {
                 let doctor = try PostgresDoctor(database, progress: progress)
                 doctor.now = SystemClock.now()
@@ -80,60 +107,42 @@ enum DoctorCommand: ProgramCommand {
                 findings = try doctor.examine() + foreignKeys(marks, context)
                 if findings.allSatisfy(\.isWarning) { findings += try doctor.examine(with: RunExamination.findings) }
             }
+            return findings
         } catch {
             throw .unreadable(error.description)
         }
-        findings += try serversFindings(context)
-        let bundle = context.settings["web_bundle"].map(WebBundleFolder.init(path:))
-        let client = bundle?.describe()
-        if bundle != nil, client == nil {
-            findings.append(
-                Finding(
-                    code: "web_bundle",
-                    description:
-                        "The folder of web_bundle has no readable file \(WebBundleFolder.fileName), so pages get 404.",
-                    isWarning: true))
-        }
-        if context.isForPrograms {
-            var json = JSONWriter()
-            json.object { json in
-                json.key("healthy")
-                json.bool(findings.isEmpty)
-                json.key("findings")
-                json.array { json in
-                    for finding in findings {
-                        json.object { json in
-                            json.key("code")
-                            json.string(finding.code)
-                            json.key("severity")
-                            json.string(finding.isWarning ? "warning" : "damage")
-                            json.key("description")
-                            json.string(finding.description)
-                        }
-                    }
-                }
-                if let client {
-                    json.key("web_bundle")
+    }
+
+    /// The findings for programs, with the web client if there is one.
+    private static func document(_ findings: [Finding], _ client: (bytes: Int, version: String?)?) -> String {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("healthy")
+            json.bool(findings.isEmpty)
+            json.key("findings")
+            json.array { json in
+                for finding in findings {
                     json.object { json in
-                        json.key("version")
-                        if let version = client.version { json.string(version) } else { json.null() }
-                        json.key("bytes")
-                        json.integer(client.bytes)
+                        json.key("code")
+                        json.string(finding.code)
+                        json.key("severity")
+                        json.string(finding.isWarning ? "warning" : "damage")
+                        json.key("description")
+                        json.string(finding.description)
                     }
                 }
             }
-            context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
-        } else if findings.isEmpty {
-            context.terminal.result("The store is healthy.")
-        } else {
-            for finding in findings { context.terminal.result("\(finding.code): \(finding.description)") }
+            if let client {
+                json.key("web_bundle")
+                json.object { json in
+                    json.key("version")
+                    if let version = client.version { json.string(version) } else { json.null() }
+                    json.key("bytes")
+                    json.integer(client.bytes)
+                }
+            }
         }
-        if let client, !context.isForPrograms {
-            let version = client.version.map { "version \($0)" } ?? "an unknown version"
-            context.terminal.result("The web client of web_bundle has \(version) and \(client.bytes) bytes.")
-        }
-        if findings.isEmpty { return 0 }
-        return findings.allSatisfy(\.isWarning) ? 4 : 1
+        return String(decoding: json.bytes, as: UTF8.self)
     }
 
     /// The problems that a running server has with its clock and with the stores that confirm purchases; none without a server.

@@ -105,53 +105,20 @@ package final class RunningServer: Sendable {
     package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets, receipts: TestReceipts)
         throws(SystemFault)
     {
-        let warnings = ClientWarnings()
-        let idsync = IDSync.surface(
-            secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
-        let door =
-            configuration.hasConsole
-            ? ConsoleDoor(
-                storeKey: secrets.keys.first.bytes, isTLS: configuration.tls != nil,
-                publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
-        let files = configuration.hasConsole ? ConsoleFiles() : nil
-        var storeSettings = configuration.stores
-        storeSettings.graceMilliseconds = configuration.purchaseChecks.graceMilliseconds
-        let stores = ProjectStores(
-            storeSettings, tests: receipts, secrets.keys)
-        let signer = AnswerSigner(secrets.keys)
-        let inspection = Inspection(
-            secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
-            signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
+        let calls = CallParts(configuration, secrets, receipts)
+        let (inspection, surfaces) = (calls.inspection, calls.surfaces)
         self.inspection = inspection
         secrets.keys.watch { store.directory }
-        let directory = store.directory
-        for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
-            guard let warning = Finding(directory.strategy(of: project), of: project) else { continue }
-            configuration.logger.log(.warning, warning.description, [("project", .integer(Int(project.rawValue)))])
-        }
-        let surfaces = RunningServer.surfaces(
-            configuration, idsync, inspection, stores, signer, secrets, files)
-        let requestLog = configuration.requestLog.map { place in
-            RequestLog(
-                folder: place.folder, bytes: place.bytes, loops: configuration.loops,
-                routes: RequestMetrics.routes(of: surfaces), hash: store.hash, clock: configuration.clock,
-                // The store has the metrics, and the metrics have the log.
-                lastCall: { [weak store] in store?.counts.lastSequence ?? .zero })
-        }
+        RunningServer.warn(of: store.directory, configuration.logger)
+        let requestLog = RunningServer.requestLog(configuration, store, surfaces)
         self.requestLog = requestLog
         inspection.keep(requestLog)
         let metrics = RequestMetrics(
-            surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings,
+            surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: calls.warnings,
             log: requestLog)
         store.watchHolds(metrics.held)
-        var limits = Engine.Limits()
-        limits.retention = configuration.retention
-        limits.logBytes = configuration.logBytes
         let lastMoment = store.lastMoment
-        engine = Engine(
-            store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
-            monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
+        engine = RunningServer.engine(configuration, store, metrics, lanes)
         rehearsals = DryRuns(store: store, log: engine.log, clock: configuration.clock)
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
@@ -163,28 +130,11 @@ package final class RunningServer: Sendable {
         readers = Readers(threads: configuration.loops)
         let clockWatch = self.clockWatch
         outbound = OutboundClient { answer in answer.date.map(clockWatch.note(storesDate:)) }
-        // Webhooks have connections of their own, because an open connection was allowed only for its own purpose.
-        var webhookLimits = OutboundLimits()
-        webhookLimits.allowsPrivateAddresses = configuration.callsPrivateAddresses
-        webhookClient = OutboundClient(limits: webhookLimits)
-        let gateway = Gateway(
-            surfaces: surfaces, engine: engine, store: store, readers: readers, outbound: outbound,
-            contents: ContentFolder(path: configuration.attachments),
-            identityTokens: secrets.identityTokens,
-            lanes: 0..<configuration.loops,
-            limits: configuration.rates, readTimes: configuration.readTimes, clock: configuration.clock,
-            monotonic: MonotonicClock.nanoseconds)
+        webhookClient = RunningServer.webhookClient(configuration)
+        let gateway = RunningServer.gateway(
+            configuration, surfaces, engine, store, readers, outbound, secrets.identityTokens)
         self.gateway = gateway
         inspection.countUse(in: gateway)
-        var http = Server.Configuration(
-            groups: gateway.groups, loops: configuration.loops,
-            refuse: { refusal, id in
-                RunningServer.surface(of: refusal, surfaces)?.refuse(.http(refusal), id)
-                    ?? Native.problem(.http(refusal), id)
-            })
-        http.limits = configuration.limits
-        http.tls = configuration.tls
-        http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
         let control = RunningServer.serveControl(
             configuration, inspection, engine, readers, store, outbound, lane: configuration.loops)
         var other: Server?
@@ -193,7 +143,8 @@ package final class RunningServer: Sendable {
             if let address = configuration.metricsAddress {
                 other = try RunningServer.serveMetrics(on: address, inspection)
             }
-            server = try Server(http, on: configuration.address, observer: metrics)
+            server = try Server(
+                RunningServer.http(configuration, gateway, surfaces), on: configuration.address, observer: metrics)
         } catch {
             other?.stop()
             control?.stop()
@@ -209,33 +160,152 @@ package final class RunningServer: Sendable {
         metricsServer = other
         loops = configuration.loops
         self.control = control
-        var posts: [LoopPosts.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) }
+        RunningServer.open(lanes, server, control, loops: configuration.loops)
+        address = server.address
+        calls.door?.listens(host: server.address.host, port: server.address.port)
+        gateway.removeUnusedContents()
+        dispatcher = RunningServer.dispatcher(configuration, store, engine, webhookClient, secrets)
+        inspection.send(through: dispatcher)
+        purchaseChecker = RunningServer.purchaseChecker(
+            configuration, store, engine, outbound, calls.stores, lastMoment)
+        inspection.countQuestions(of: purchaseChecker)
+        runKeeper = RunningServer.runKeeper(configuration, store, engine)
+    }
+
+    // MARK: - The parts of a server
+
+    /// The calls of all dialects, and what they share.
+    private struct CallParts {
+        let warnings = ClientWarnings()
+        /// The entrance of the console; nil without a console.
+        let door: ConsoleDoor?
+        let stores: ProjectStores
+        let inspection: Inspection
+        let surfaces: [WireDialect]
+
+        init(_ configuration: Configuration, _ secrets: IDSyncSecrets, _ receipts: TestReceipts) {
+            door =
+                configuration.hasConsole
+                ? ConsoleDoor(
+                    storeKey: secrets.keys.first.bytes, isTLS: configuration.tls != nil,
+                    publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
+            let files = configuration.hasConsole ? ConsoleFiles() : nil
+            var settings = configuration.stores
+            settings.graceMilliseconds = configuration.purchaseChecks.graceMilliseconds
+            stores = ProjectStores(settings, tests: receipts, secrets.keys)
+            let signer = AnswerSigner(secrets.keys)
+            inspection = Inspection(
+                secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
+                consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
+                signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
+            let idsync = IDSync.surface(
+                secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
+            surfaces = RunningServer.surfaces(configuration, idsync, inspection, stores, signer, secrets, files)
         }
+    }
+
+    /// Webhooks have connections of their own, because an open connection was allowed only for its own purpose.
+    private static func webhookClient(_ configuration: Configuration) -> OutboundClient {
+        var limits = OutboundLimits()
+        limits.allowsPrivateAddresses = configuration.callsPrivateAddresses
+        return OutboundClient(limits: limits)
+    }
+
+    private static func gateway(
+        _ configuration: Configuration, _ surfaces: [WireDialect], _ engine: Engine, _ store: any Store,
+        _ readers: Readers, _ outbound: OutboundClient, _ tokens: IdentityTokens?
+    ) -> Gateway {
+        Gateway(
+            surfaces: surfaces, engine: engine, store: store, readers: readers, outbound: outbound,
+            contents: ContentFolder(path: configuration.attachments), identityTokens: tokens,
+            lanes: 0..<configuration.loops, limits: configuration.rates, readTimes: configuration.readTimes,
+            clock: configuration.clock, monotonic: MonotonicClock.nanoseconds)
+    }
+
+    /// Logs what is wrong with the rules of projects.
+    private static func warn(of directory: Directory, _ logger: Logger) {
+        for project in directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            guard let warning = Finding(directory.strategy(of: project), of: project) else { continue }
+            logger.log(.warning, warning.description, [("project", .integer(Int(project.rawValue)))])
+        }
+    }
+
+    private static func requestLog(
+        _ configuration: Configuration, _ store: any Store, _ surfaces: [WireDialect]
+    ) -> RequestLog? {
+        configuration.requestLog.map { place in
+            RequestLog(
+                folder: place.folder, bytes: place.bytes, loops: configuration.loops,
+                routes: RequestMetrics.routes(of: surfaces), hash: store.hash, clock: configuration.clock,
+                // The store has the metrics, and the metrics have the log.
+                lastCall: { [weak store] in store?.counts.lastSequence ?? .zero })
+        }
+    }
+
+    /// The engine, with a queue of answers for each loop, for the control server and for the parts that work in the background.
+    private static func engine(
+        _ configuration: Configuration, _ store: any Store, _ metrics: RequestMetrics, _ lanes: LoopPosts
+    ) -> Engine {
+        var limits = Engine.Limits()
+        limits.retention = configuration.retention
+        limits.logBytes = configuration.logBytes
+        return Engine(
+            store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
+            monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
+    }
+
+    private static func http(
+        _ configuration: Configuration, _ gateway: Gateway, _ surfaces: [WireDialect]
+    ) -> Server.Configuration {
+        var http = Server.Configuration(
+            groups: gateway.groups, loops: configuration.loops,
+            refuse: { refusal, id in
+                surface(of: refusal, surfaces)?.refuse(.http(refusal), id) ?? Native.problem(.http(refusal), id)
+            })
+        http.limits = configuration.limits
+        http.tls = configuration.tls
+        http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
+        return http
+    }
+
+    /// Sends the answers of the engine to the loops from now on.
+    private static func open(_ lanes: LoopPosts, _ server: Server, _ control: ControlServer?, loops: Int) {
+        var posts: [LoopPosts.Post] = (0..<loops).map { loop in { server.post(toLoop: loop, $0) } }
         // Without a control server, its queue stays unused.
         if let control { posts.append { control.post($0) } } else { posts.append { $0() } }
         posts.append { $0() }
         lanes.open(posts)
-        address = server.address
-        door?.listens(host: server.address.host, port: server.address.port)
-        gateway.removeUnusedContents()
-        dispatcher = Dispatcher(
+    }
+
+    /// The sender of webhooks.
+    private static func dispatcher(
+        _ configuration: Configuration, _ store: any Store, _ engine: Engine, _ client: OutboundClient,
+        _ secrets: IDSyncSecrets
+    ) -> Dispatcher {
+        Dispatcher(
             Dispatcher.Parts(
-                store: store, engine: engine, lane: configuration.loops + 1, client: webhookClient,
+                store: store, engine: engine, lane: configuration.loops + 1, client: client,
                 clock: configuration.clock,
                 signature: { webhook, project, content in
                     secrets.webhookKey(webhook.id, madeAt: webhook.madeAt, in: project)
                         .map { HMAC(key: $0).authenticate(content).bytes }
                 },
                 payload: ChangeCalls.payload))
-        inspection.send(through: dispatcher)
-        purchaseChecker = PurchaseChecker(
+    }
+
+    private static func purchaseChecker(
+        _ configuration: Configuration, _ store: any Store, _ engine: Engine, _ client: OutboundClient,
+        _ stores: ProjectStores, _ lastMoment: Instant?
+    ) -> PurchaseChecker {
+        PurchaseChecker(
             PurchaseChecker.Parts(
-                store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
-                clock: configuration.clock, limits: configuration.purchaseChecks,
-                lastMoment: lastMoment))
-        inspection.countQuestions(of: purchaseChecker)
+                store: store, engine: engine, lane: configuration.loops + 1, client: client, stores: stores,
+                clock: configuration.clock, limits: configuration.purchaseChecks, lastMoment: lastMoment))
+    }
+
+    private static func runKeeper(_ configuration: Configuration, _ store: any Store, _ engine: Engine) -> RunKeeper {
         let logger = configuration.logger
-        runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs) { repair in
+        return RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs) { repair in
             logger.log(
                 .warning, "A run of rows was missing or damaged, and is made again.",
                 [

@@ -3,7 +3,7 @@ import Postgres
 
 /// The rows of a batch, as columns: one statement for each table, for any number of calls.
 struct BatchWriter {
-    private let workspace: LoadingBatchFacts
+    private let facts: LoadingBatchFacts
     private(set) var state: StoreState
     private let batch: Hash128
     /// The groups as the batch leaves them.
@@ -26,16 +26,16 @@ struct BatchWriter {
         WHERE documents.hash = kept.hash AND documents.kind = kept.kind::smallint AND documents.id < kept.id
         """)
 
-    /// - Parameter workspace: the batch facts that decided the entries.
-    init(_ entries: [JournalEntry], _ workspace: LoadingBatchFacts, after state: StoreState, batch: Hash128) {
-        self.workspace = workspace
+    /// - Parameter facts: the batch facts that decided the entries.
+    init(_ entries: [JournalEntry], _ facts: LoadingBatchFacts, after state: StoreState, batch: Hash128) {
+        self.facts = facts
         self.state = state
         self.batch = batch
-        groups = GroupTables(workspace.index.changedGroups, label: workspace.group(of:))
-        let ended = workspace.index.endedLinks
+        groups = GroupTables(facts.index.changedGroups, label: facts.group(of:))
+        let ended = facts.index.endedLinks
         var endedCount = 0
         for (place, entry) in entries.enumerated() { add(entry, isFirst: place == 0, ended, &endedCount) }
-        self.state.identities += Int64(workspace.identityChange)
+        self.state.identities += Int64(facts.identityChange)
         for (chain, head) in heads {
             tables.counts.add(
                 .integer(chain.person.rawValue), .integer(Int64(chain.kind.rawValue)), .integer(head.last.rawValue),
@@ -77,7 +77,7 @@ struct BatchWriter {
                     tables.supersededRows.add(row.rawValue, call)
                 }
                 let chain = Chain(person: person, kind: kind)
-                guard let before = heads[chain] ?? workspace.index.head(of: person, kind) else {
+                guard let before = heads[chain] ?? facts.index.head(of: person, kind) else {
                     preconditionFailure("A superseded row of no chain.")
                 }
                 heads[chain] = RowHead(kind: kind, last: before.last, count: max(0, before.count - 1))
@@ -104,6 +104,12 @@ struct BatchWriter {
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }
         }
+        addCall(entry, isFirst: isFirst)
+    }
+
+    /// Adds a call after its changes, whose last numbers the call has.
+    private mutating func addCall(_ entry: JournalEntry, isFirst: Bool) {
+        let call = state.sequence.rawValue
         if let note = entry.groupNote {
             for root in note.roots { tables.callGroups.add(.integer(root.rawValue), .integer(call)) }
             tables.callActs.add(.integer(call), .blob(note.act))
@@ -113,7 +119,7 @@ struct BatchWriter {
             directory.append((entry, call))
             state.directory = call
         }
-        let inputs = JournalCoding.pack(entry.inputs, linkNumber: workspace.index.linkNumber)
+        let inputs = JournalCoding.pack(entry.inputs, linkNumber: facts.index.linkNumber)
         tables.journal.add(
             .integer(call), .integer(entry.at.milliseconds), .integer(Int64(entry.project.rawValue)),
             .integer(entry.key?.rawValue), .integer(Int64(entry.kind.rawValue)), .integer(entry.person?.rawValue),
@@ -124,7 +130,7 @@ struct BatchWriter {
 
     private mutating func add(_ row: Row, of person: PersonID, in project: ProjectID, _ call: Int64) {
         let chain = Chain(person: person, kind: row.kind)
-        let before = heads[chain] ?? workspace.index.head(of: person, row.kind)
+        let before = heads[chain] ?? facts.index.head(of: person, row.kind)
         state.row += 1
         tables.rows.add(
             .integer(state.row), .integer(Int64(project.rawValue)), .integer(person.rawValue),

@@ -54,8 +54,7 @@ package final class PostgresDoctor {
         let projects = (0..<found.count).map { ProjectID(rawValue: Int32(truncatingIfNeeded: found.integer($0, 0))) }
         let snapshot = PostgresSnapshot(
             connection, hash: KeyedHash(key: key), derived: DerivedValues(bytes: 0, sumBytes: nil), lastRow: 0,
-            moment: .seconds(1_000_000_000), .none
-        ) { _ in nil }
+            moment: .seconds(1_000_000_000), .none, .none)
         defer { snapshot.close() }
         let findings = try check(snapshot, projects)
         if let fault = snapshot.fault { throw fault }

@@ -9,15 +9,28 @@ final class PostgresSnapshot: Snapshot {
     let lastRow: RowNumber
     private let moment: Duration
     private let limit: ReadLimit
-    private let sighting: (PersonID) -> SeenAt?
+    private let sightings: Sightings
     /// The fault of a question that cannot throw.
     private(set) var fault: StoreFault?
     /// The beginning of the transaction: the first question.
     private var openSince: ContinuousClock.Instant?
     /// The groups of earlier questions.
-    private var groups: [PersonID: ListedGroup] = [:]
+    private var groups: [PersonID: Group] = [:]
+    private var isClosed = false
+    /// The number of database rows and keys in the questions and answers so far.
+    private(set) var rowsRead = 0
 
     private typealias Statement = Connection.Statement
+
+    /// The sightings that are not stored yet.
+    struct Sightings {
+        /// The last sighting of a person.
+        let person: (PersonID) -> SeenAt?
+        /// The last sighting in a large group with a label.
+        let group: (PersonID) -> SeenAt?
+
+        static var none: Sightings { Sightings(person: { _ in nil }, group: { _ in nil }) }
+    }
 
     /// - Parameters:
     ///   - hash: the hash of the store.
@@ -25,11 +38,10 @@ final class PostgresSnapshot: Snapshot {
     ///   - lastRow: an existing row, the last row if possible.
     ///   - moment: the longest duration of the transaction.
     ///   - limit: the condition that ends the read.
-    ///   - sighting: the sighting of a person that is not stored yet.
+    ///   - sightings: the sightings that are not stored yet.
     init(
         _ connection: Connection, hash: KeyedHash, derived: DerivedValues, lastRow: Int64, moment: Duration,
-        _ limit: ReadLimit,
-        sighting: @escaping (PersonID) -> SeenAt?
+        _ limit: ReadLimit, _ sightings: Sightings
     ) {
         self.connection = connection
         self.moment = moment
@@ -37,28 +49,41 @@ final class PostgresSnapshot: Snapshot {
         self.hash = hash
         self.derived = derived
         self.lastRow = RowNumber(rawValue: lastRow)
-        self.sighting = sighting
+        self.sightings = sightings
     }
 
     private func ask(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) -> Rows {
+        precondition(!isClosed, "A group was used after the read that found the group.")
         if let fault { throw fault }
         try limit.check()
-        if let since = openSince, ContinuousClock.now - since > moment { renew() }
+        if let since = openSince, ContinuousClock.now - since > moment { endTransaction() }
         if openSince == nil {
             connection.send(Session.beginReading)
             openSince = .now
         }
-        return try attempt { () throws(PostgresFault) in try connection.run(statement, parameters) }
+        let rows = try attempt { () throws(PostgresFault) in try connection.run(statement, parameters) }
+        rowsRead += rows.count
+        return rows
     }
 
-    /// Ends the transaction. No caller waits for a round trip.
+    /// Asks a question about many keys.
+    private func ask(_ statement: Connection.Statement, _ keys: [Int64]) throws(StoreFault) -> Rows {
+        var parameters = Parameters()
+        parameters.add(integers: keys)
+        rowsRead += keys.count
+        return try ask(statement, parameters)
+    }
+
+    /// Ends the read. No caller waits for a round trip.
     func close() {
-        if openSince != nil { connection.leave(Session.rollback) }
+        endTransaction()
+        isClosed = true
     }
 
-    /// Begins a new transaction at a later moment.
-    private func renew() {
-        close()
+    /// The next question begins a new transaction at a later moment.
+    private func endTransaction() {
+        if openSince != nil { connection.leave(Session.rollback) }
+        // The groups refer to the snapshot.
         (openSince, groups) = (nil, [:])
     }
 
@@ -92,7 +117,7 @@ final class PostgresSnapshot: Snapshot {
                 counts[kind] = Int(rows.integer(row, 2))
             }
             let kept = SeenAt(rawValue: rows.integer(0, 0))
-            return PersonSummary(id: id, lastSeen: max(kept, sighting(id) ?? kept).moment, counts: counts)
+            return PersonSummary(id: id, lastSeen: max(kept, sightings.person(id) ?? kept).moment, counts: counts)
         }
     }
 
@@ -107,58 +132,153 @@ final class PostgresSnapshot: Snapshot {
         }
     }
 
-    private static let group = Statement(
+    // MARK: - Groups
+
+    private static let groupsOf = Statement(
         """
-        WITH RECURSIVE members (person) AS (
-            SELECT $1::bigint
-            UNION
-            SELECT other.person FROM members CROSS JOIN LATERAL (
-                SELECT destination AS person FROM merges WHERE source = members.person AND ended_by IS NULL
-                UNION ALL SELECT source FROM merges WHERE destination = members.person AND ended_by IS NULL
-            ) AS other
-        )
-        SELECT id, source, destination, rule FROM members JOIN merges ON source = members.person AND ended_by IS NULL
+        SELECT asked.person, root, size FROM unnest($1::bigint[]) AS asked (person) CROSS JOIN LATERAL (
+            SELECT label FROM people WHERE id = asked.person AND label IS NOT NULL OFFSET 0
+        ) AS own CROSS JOIN LATERAL (
+            SELECT root, size FROM groups WHERE groups.label = own.label OFFSET 0
+        ) AS found
         """)
 
     func group(of person: PersonID) -> Group {
-        if let known = groups[person] { return known.group }
-        let merges: [Merge] = quietly([]) { () throws(StoreFault) in
-            let rows = try ask(PostgresSnapshot.group, Parameters(person.rawValue))
-            var merges: [Merge] = []
-            for row in 0..<rows.count { merges.append(try Merge(rows, row)) }
-            return merges
-        }
-        let listed = ListedGroup(of: person, merges)
-        for member in listed.members { groups[member] = listed }
-        return listed.group
+        if let known = groups[person] { return known }
+        let group = quietly(nil) { () throws(StoreFault) in try groups(of: [person])[person] } ?? Group(alone: person)
+        groups[person] = group
+        return group
     }
 
-    private static let rowTotals = Statement(
-        "SELECT kind, sum(count)::bigint FROM row_counts WHERE person = ANY ($1::bigint[]) GROUP BY kind")
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        let rows = try ask(PostgresSnapshot.groupsOf, people.map(\.rawValue))
+        var found: [PersonID: Group] = [:]
+        for row in 0..<rows.count {
+            let person = PersonID(rawValue: rows.integer(row, 0))
+            let root = PersonID(rawValue: rows.integer(row, 1))
+            found[person] = Group(root: root, count: Int(rows.integer(row, 2)), PostgresGroups(self))
+        }
+        groups.merge(found) { _, last in last }
+        return found
+    }
+
+    /// The members of the group of a person, in the order of their ids. A page of them costs no more in a larger group.
+    private static let members = Statement(
+        """
+        SELECT id FROM people
+        WHERE label = (SELECT label FROM people WHERE id = $1) AND id > $2 ORDER BY id LIMIT $3
+        """)
+
+    fileprivate func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        quietly([]) { () throws(StoreFault) in
+            let rows = try ask(
+                PostgresSnapshot.members, Parameters(person.rawValue, after?.rawValue ?? .min, Int64(limit)))
+            // A later moment of a long read may find the person alone.
+            if rows.count == 0, after == nil { return [person] }
+            return (0..<rows.count).map { PersonID(rawValue: rows.integer($0, 0)) }
+        }
+    }
+
+    private static func mergesOfGroup(_ end: String) -> Statement {
+        Statement(
+            """
+            SELECT found.* FROM (
+                SELECT id FROM people WHERE label = (SELECT label FROM people WHERE id = $1) OFFSET 0
+            ) AS members CROSS JOIN LATERAL (
+                SELECT id, source, destination, rule FROM merges WHERE source = members.id AND ended_by IS NULL OFFSET 0
+            ) AS found \(end)
+            """)
+    }
+
+    private static let (allMerges, someMerges) = (mergesOfGroup("ORDER BY id"), mergesOfGroup("LIMIT $2"))
+
+    fileprivate func merges(ofGroupWith person: PersonID, limit: Int?) -> [Merge] {
+        quietly([]) { () throws(StoreFault) in
+            guard let limit else { return try merges(ask(PostgresSnapshot.allMerges, Parameters(person.rawValue))) }
+            return try merges(ask(PostgresSnapshot.someMerges, Parameters(person.rawValue, Int64(limit))))
+        }
+    }
+
+    private static let mergesOf = Statement(
+        """
+        SELECT found.* FROM unnest($1::bigint[]) AS asked (person) CROSS JOIN LATERAL (
+            SELECT id, source, destination, rule FROM merges WHERE source = asked.person AND ended_by IS NULL
+            UNION ALL
+            SELECT id, source, destination, rule FROM merges WHERE destination = asked.person AND ended_by IS NULL
+        ) AS found LIMIT $2
+        """)
+
+    /// The way from one member to another. The whole group is read only if a search over few merges finds no way.
+    fileprivate func path(from start: PersonID, to end: PersonID) -> [Merge] {
+        var path = GroupPath { [self] people, limit in
+            quietly([]) { () throws(StoreFault) in
+                var parameters = Parameters()
+                parameters.add(integers: people.map(\.rawValue))
+                parameters.add(Int64(limit))
+                return try merges(try ask(PostgresSnapshot.mergesOf, parameters))
+            }
+        }
+        return path.way(from: start, to: end)
+            ?? ListedGroup.path(merges(ofGroupWith: start, limit: nil), from: start, to: end)
+    }
+
+    private func merges(_ rows: Rows) throws(StoreFault) -> [Merge] {
+        var merges: [Merge] = []
+        for row in 0..<rows.count { merges.append(try Merge(rows, row)) }
+        return merges
+    }
+
+    /// The numbers of a large group.
+    private static let storedTotals = Statement(
+        """
+        SELECT groups.label, first, groups.last_seen FROM people JOIN groups ON groups.label = people.label
+        WHERE people.id = $1 AND size >= \(Group.membersWithFolds)
+        """)
+    private static let storedRows = Statement("SELECT kind, count FROM group_rows WHERE label = ANY ($1::bigint[])")
+    private static let storedIdentities = Statement(
+        "SELECT type, count FROM group_identities WHERE label = ANY ($1::bigint[])")
 
     private static let lastSeen = Statement("SELECT max(last_seen) FROM people WHERE id = ANY ($1::bigint[])")
-
-    private static let identityTotals = Statement(
+    private static let rowsOfMembers = Statement(
+        "SELECT kind, sum(count)::bigint FROM row_counts WHERE person = ANY ($1::bigint[]) GROUP BY kind")
+    private static let identitiesOfMembers = Statement(
         "SELECT type, count(*) FROM links WHERE person = ANY ($1::bigint[]) AND \(Loader.linkInForce) GROUP BY type")
 
     func totals(of group: Group) throws(StoreFault) -> GroupTotals {
-        var totals = GroupTotals()
-        let members = group.members
+        let stored = group.keepsFolds ? try ask(PostgresSnapshot.storedTotals, Parameters(group.root.rawValue)) : nil
+        guard let stored, stored.count > 0 else { return try totals(ofMembers: group.members) }
+        let label = PersonID(rawValue: stored.integer(0, 0))
+        var totals = PostgresSnapshot.totals(
+            try ask(PostgresSnapshot.storedRows, [label.rawValue]),
+            try ask(PostgresSnapshot.storedIdentities, [label.rawValue]))
+        totals.first = stored.optionalInteger(0, 1).map(PersonID.init)
+        let kept = stored.optionalInteger(0, 2).map(SeenAt.init(rawValue:))
+        totals.lastSeen = [kept, sightings.group(label)].compactMap(\.self).max()
+        return totals
+    }
+
+    private func totals(ofMembers members: [PersonID]) throws(StoreFault) -> GroupTotals {
+        let keys = members.map(\.rawValue)
+        let seen = try ask(PostgresSnapshot.lastSeen, keys)
+        var totals = PostgresSnapshot.totals(
+            try ask(PostgresSnapshot.rowsOfMembers, keys), try ask(PostgresSnapshot.identitiesOfMembers, keys))
         totals.first = members.first
-        var parameters = Parameters()
-        parameters.add(integers: members.map(\.rawValue))
-        let seen = try ask(PostgresSnapshot.lastSeen, parameters)
         let kept = seen.optionalInteger(0, 0).map(SeenAt.init(rawValue:))
-        totals.lastSeen = ([kept] + members.map(sighting)).compactMap(\.self).max()
-        let rows = try ask(PostgresSnapshot.rowTotals, parameters)
+        totals.lastSeen = ([kept] + members.map(sightings.person)).compactMap(\.self).max()
+        return totals
+    }
+
+    private static func totals(_ rows: Rows, _ identities: Rows) -> GroupTotals {
+        var totals = GroupTotals()
         for row in 0..<rows.count {
             guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { continue }
             totals.rows[kind] = Int(rows.integer(row, 1))
         }
-        let links = try ask(PostgresSnapshot.identityTotals, parameters)
-        for row in 0..<links.count {
-            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: links.integer(row, 0))) else { continue }
-            totals.identities[type] = Int(links.integer(row, 1))
+        for row in 0..<identities.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: identities.integer(row, 0))) else {
+                continue
+            }
+            totals.identities[type] = Int(identities.integer(row, 1))
         }
         return totals
     }
@@ -310,24 +430,6 @@ final class PostgresSnapshot: Snapshot {
             held.append((PersonID(rawValue: rows.integer(row, 0)), type, IdentityKey(hash: hash)))
         }
         return held
-    }
-
-    private static let merged = Statement(
-        """
-        SELECT source FROM merges WHERE source = ANY ($1::bigint[]) AND ended_by IS NULL
-        UNION SELECT destination FROM merges WHERE destination = ANY ($1::bigint[]) AND ended_by IS NULL
-        """)
-
-    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
-        var parameters = Parameters()
-        parameters.add(integers: people.map(\.rawValue))
-        let rows = try ask(PostgresSnapshot.merged, parameters)
-        var groups: [PersonID: Group] = [:]
-        for row in 0..<rows.count {
-            let person = PersonID(rawValue: rows.integer(row, 0))
-            groups[person] = group(of: person)
-        }
-        return groups
     }
 
     // MARK: - Rows
@@ -591,4 +693,33 @@ final class PostgresSnapshot: Snapshot {
         if let fault { throw fault }
         return try JournalReader(connection).calls((0..<sequences.count).map { sequences.integer($0, 0) })
     }
+}
+
+/// The members of the groups of a snapshot, read when they are asked for.
+private final class PostgresGroups: GroupSource, @unchecked Sendable {
+    // Unchecked: a group is used in the read that found the group, and by the thread of the read.
+    private let snapshot: PostgresSnapshot
+    /// The members, after they were read.
+    private var members: [PersonID]?
+
+    init(_ snapshot: PostgresSnapshot) { self.snapshot = snapshot }
+
+    func members(ofGroupWith person: PersonID) -> [PersonID] {
+        if let members { return members }
+        let all = snapshot.members(ofGroupWith: person, after: nil, limit: .max)
+        members = all
+        return all
+    }
+
+    func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        snapshot.members(ofGroupWith: person, after: after, limit: limit)
+    }
+
+    func merges(ofGroupWith person: PersonID) -> [Merge] { snapshot.merges(ofGroupWith: person, limit: nil) }
+
+    func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge] {
+        snapshot.merges(ofGroupWith: person, limit: limit)
+    }
+
+    func path(from start: PersonID, to end: PersonID) -> [Merge] { snapshot.path(from: start, to: end) }
 }

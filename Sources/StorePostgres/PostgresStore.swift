@@ -22,6 +22,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
         var directoryCall: Int64
         /// The sightings that are not stored yet.
         var sightings: [PersonID: SeenAt] = [:]
+        /// The last of these sightings in each large group, by the labels.
+        var groupSightings: [PersonID: (person: PersonID, moment: SeenAt)] = [:]
+        /// The number of database rows and keys in the questions and answers of the last read.
+        var rowsRead = 0
     }
 
     // The fields of the writer.
@@ -30,12 +34,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// keys were found with one directory or the other.
     private var followed: (call: Int64, directory: Directory)
     /// The decided batch before its commit.
-    private var open: (workspace: LoadingBatchFacts, state: StoreState)?
+    private var open: (facts: LoadingBatchFacts, state: StoreState)?
     private var inDoubt: Batch?
     /// The labels of the large groups of the people in the last batch.
     private var largeGroups: [PersonID: PersonID] = [:]
-    /// The last sighting in each large group that is not stored yet, by the labels.
-    private var groupSightings: [PersonID: (person: PersonID, moment: SeenAt)] = [:]
     private var nextFault: FaultPoint?
     /// The number of facts that the last batch read.
     package private(set) var factsRead = 0
@@ -116,15 +118,16 @@ package final class PostgresStore: Store, @unchecked Sendable {
         return try reading { connection throws(StoreFault) in
             try attempt { () throws(PostgresFault) in try connection.plan(forSize: size) }
             let moment = Duration.milliseconds(settings.momentMilliseconds)
+            let sightings = PostgresSnapshot.Sightings(
+                person: { [shared] person in shared.withLock { $0.sightings[person] } },
+                group: { [shared] label in shared.withLock { $0.groupSightings[label]?.moment } })
             let snapshot = PostgresSnapshot(
-                connection, hash: hash, derived: derived, lastRow: lastRow, moment: moment, limit
-            ) {
-                [shared] person in shared.withLock { $0.sightings[person] }
-            }
+                connection, hash: hash, derived: derived, lastRow: lastRow, moment: moment, limit, sightings)
             connection.isOver = limit.isOver
             defer {
                 connection.isOver = { false }
                 snapshot.close()
+                shared.withLock { $0.rowsRead = snapshot.rowsRead }
             }
             let result: Result
             do throws(StoreFault) {
@@ -150,6 +153,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
     package var lastPerson: PersonID? { shared.withLock { $0.state.person } }
     package var lastMoment: Instant? { shared.withLock { $0.state.lastMoment } }
     package var latestMoment: Instant? { shared.withLock { $0.state.moment } }
+    /// The number of database rows and keys in the questions and answers of the last read, for tests.
+    package var rowsRead: Int { shared.withLock { $0.rowsRead } }
 
     // MARK: - The writer's thread
 
@@ -162,61 +167,63 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
-    private func load(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
-        let session = try openSession()
-        // Batches without changes often follow each other. They need no turn: they read the facts of one moment.
-        if lastChangedNothing, try decide(needs, session, hasTurn: false, body) { return }
-        _ = try decide(needs, session, hasTurn: true, body)
-        lastChangedNothing = open == nil
+    /// The end of one attempt to decide a batch.
+    private enum Attempt {
+        /// The batch changes nothing, and its transaction has ended.
+        case changedNothing
+        /// The batch has changes, and the transaction with the turn waits for ``commit(_:)``.
+        case open(LoadingBatchFacts, StoreState)
+        /// The batch has changes, and this process has no turn. The batch must be decided again with the turn.
+        case needsTurn
     }
 
-    /// Decides a batch, with the turn or over a snapshot; false for a batch with changes and without the turn.
-    private func decide(
-        _ needs: FactKeys, _ session: Session, hasTurn: Bool, _ body: (any BatchFacts) -> Void
-    ) throws(StoreFault) -> Bool {
-        var asks = MissingFacts(needs)
-        let keys = Dictionary(needs.replays.map { ($0.hash, $0) }) { one, _ in one }
+    /// Batches without changes often follow each other. They need no turn: they read the facts of one moment.
+    private func load(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+        var hasTurn = !lastChangedNothing
+        while true {
+            switch try tryToDecide(needs, hasTurn: hasTurn, body) {
+            case .needsTurn: hasTurn = true
+            case .changedNothing:
+                lastChangedNothing = true
+                return
+            case .open(let facts, let state):
+                open = (facts, state)
+                lastChangedNothing = false
+                return
+            }
+        }
+    }
+
+    /// Decides a batch in a transaction, with the turn or over a snapshot.
+    private func tryToDecide(
+        _ needs: FactKeys, hasTurn: Bool, _ body: (any BatchFacts) -> Void
+    ) throws(StoreFault) -> Attempt {
+        let session = try openSession()
         let (size, lastRow) = shared.withLock { ($0.state.size, $0.state.row) }
-        let loader = Loader(connection: session.connection, replayKeys: keys, lastRow: lastRow)
         try attempt { () throws(PostgresFault) in try session.connection.plan(forSize: size) }
         session.sendBegin(hasTurn: hasTurn)
-        loader.sendReplays()
-        loader.send(asks, after: LoadedFacts())
-        var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
-        let state = Session.takeBegin(&answers)
+        var loading = BatchLoading(needs, session.connection, lastRow: lastRow)
+        let state = try loading.begin()
         try follow(state, session)
-
-        var loaded = LoadedFacts()
-        try loader.takeReplays(&answers, into: &loaded)
-        try loader.take(asks, &answers, into: &loaded)
-        let (directory, sightings) = (followed.directory, shared.withLock { $0.sightings })
-        for _ in 0..<PostgresStore.passes {
-            let workspace = LoadingBatchFacts(
-                loaded, directory, lastLink: state.link, lastRow: state.row, sightings: sightings,
+        let (sightings, groupSightings) = shared.withLock { ($0.sightings, $0.groupSightings) }
+        while true {
+            let facts = LoadingBatchFacts(
+                loading.loaded, followed.directory, lastLink: state.link, lastRow: state.row, sightings: sightings,
                 groupSightings: groupSightings.mapValues(\.moment))
-            body(workspace)
-            asks = workspace.asks
-            if asks.isEmpty {
-                (factsRead, largeGroups) = (loaded.count, workspace.largeGroups())
-                if workspace.hasChanged, hasTurn {
-                    open = (workspace, state)
-                } else {
-                    try session.rollBack()
-                }
-                return hasTurn || !workspace.hasChanged
+            body(facts)
+            switch try loading.next(after: facts) {
+            case .decideAgain: continue
+            case .decided:
+                (factsRead, largeGroups) = (loading.loaded.count, facts.largeGroups())
+                if facts.hasChanged, hasTurn { return .open(facts, state) }
+                try session.rollBack()
+                return facts.hasChanged ? .needsTurn : .changedNothing
             }
-            loader.send(asks, after: loaded)
-            var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
-            try loader.take(asks, &answers, into: &loaded)
         }
-        throw StoreFault(.inputOutput, "A batch has asked for more facts too often.")
     }
 
     /// Whether the last batch changed nothing. The next batch then probably changes nothing too.
     private var lastChangedNothing = false
-
-    /// The limit of decisions of a batch that only find missing facts.
-    private static let passes = 256
 
     /// Follows the writes of other processes. After a change of the rules, the batch may need other facts.
     private func follow(_ state: StoreState, _ session: Session) throws(StoreFault) {
@@ -233,13 +240,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
     }
 
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
-        guard let (workspace, state) = open, let session else { preconditionFailure("A commit without a batch.") }
+        guard let (facts, state) = open, let session else { preconditionFailure("A commit without a batch.") }
         open = nil
         let name = Hash128(high: generator.next(), low: generator.next())
-        let writer = BatchWriter(entries, workspace, after: state, batch: name)
+        let writer = BatchWriter(entries, facts, after: state, batch: name)
         let batch = Batch(
-            name: name, first: state.sequence.next, state: writer.state, directory: workspace.index.pending.directory,
-            groups: writer.groups, largeGroups: workspace.largeGroups(writer.groups.labels))
+            name: name, first: state.sequence.next, state: writer.state, directory: facts.index.pending.directory,
+            groups: writer.groups, largeGroups: facts.largeGroups(writer.groups.labels))
         writer.send(to: session.connection)
         if nextFault == .before { throw breakOff() }
         inDoubt = batch
@@ -293,7 +300,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// Follows the groups of a durable batch. The stored groups have the sightings of their parts.
     private func follow(_ batch: Batch) {
         largeGroups = batch.largeGroups
-        for label in batch.groups.ended { groupSightings[PersonID(rawValue: label)] = nil }
+        if batch.groups.ended.isEmpty { return }
+        shared.withLock { shared in
+            for label in batch.groups.ended { shared.groupSightings[PersonID(rawValue: label)] = nil }
+        }
     }
 
     /// Shows the committed facts to all readers.
@@ -343,17 +353,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
         if sightings.isEmpty { return }
         shared.withLock { shared in
             for (person, moment) in sightings {
+                if let label = largeGroups[person], shared.groupSightings[label].map({ $0.moment < moment }) ?? true {
+                    shared.groupSightings[label] = (person, moment)
+                }
                 if let known = shared.sightings[person], known >= moment { continue }
                 if shared.sightings.count >= PostgresStore.sightingsAtMost { shared.sightings.removeAll() }
                 shared.sightings[person] = moment
             }
-        }
-        if largeGroups.isEmpty { return }
-        for (person, moment) in sightings {
-            guard let label = largeGroups[person], groupSightings[label].map({ $0.moment < moment }) ?? true else {
-                continue
-            }
-            groupSightings[label] = (person, moment)
         }
     }
 
@@ -372,9 +378,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
             session.connection.send(PostgresStore.keepSightings, parameters)
             session.connection.send(PostgresStore.keepSightingsOfGroups, parameters)
         }
-        groupSightings = groupSightings.filter { _, last in sightings[last.person] != last.moment }
         // A reader of an earlier moment still finds the last sightings here.
         shared.withLock { shared in
+            shared.groupSightings = shared.groupSightings.filter { _, last in sightings[last.person] != last.moment }
             for (person, moment) in folded where shared.sightings[person] == moment {
                 shared.sightings[person] = nil
             }

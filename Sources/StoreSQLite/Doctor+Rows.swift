@@ -15,14 +15,15 @@ extension Doctor {
             let (id, person, kind) = (row.integer(0), row.integer(1), row.integer(2))
             guard origin(of: "Row \(id)", "row_origin", row.integer(3)) else { return id }
             // A removed row has no kind, and keeps its position in the chain.
-            if kind != RowWriter.letGo, RowKind(rawValue: UInt8(truncatingIfNeeded: kind)) == nil {
+            if kind != RowWriter.removedKind, RowKind(rawValue: UInt8(truncatingIfNeeded: kind)) == nil {
                 found("row_kind", "Row \(id) is of kind \(kind), which this version does not know.")
             }
             examine(person, of: "Row \(id)", "row_person")
             // The previous row may be removed. If it exists, it belongs to the same chain.
             if let previous = row.optionalInteger(4), let before = row.optionalInteger(5),
                 previous >= id || before != person
-                    || row.integer(6) != kind && kind != RowWriter.letGo && row.integer(6) != RowWriter.letGo
+                    || row.integer(6) != kind && kind != RowWriter.removedKind
+                        && row.integer(6) != RowWriter.removedKind
             {
                 found(
                     "row_chain",
@@ -53,7 +54,7 @@ extension Doctor {
             let isThere = try row.step()
             let isRight =
                 isThere && row.integer(0) == person
-                && [Int64(head.kind.rawValue), RowWriter.letGo].contains(row.integer(1))
+                && [Int64(head.kind.rawValue), RowWriter.removedKind].contains(row.integer(1))
             if isThere ? !isRight : head.last.rawValue > last {
                 found(
                     "row_heads",

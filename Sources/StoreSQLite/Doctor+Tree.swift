@@ -295,7 +295,7 @@ extension Doctor {
         private mutating func takeRow(_ row: FactStream.Item) {
             let kind = UInt8(truncatingIfNeeded: row.integer(1))
             // A removed row only keeps its place.
-            if row.integer(1) == RowWriter.letGo { return }
+            if row.integer(1) == RowWriter.removedKind { return }
             let body = row.bytes(3)
             func rowHash(_ column: Int) -> UInt64? { row.optionalInteger(column).map { UInt64(bitPattern: $0) } }
             let content = LeafFact.content(body, hash, recognition: rowHash(4), device: rowHash(5))

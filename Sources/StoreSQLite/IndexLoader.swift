@@ -86,7 +86,7 @@ struct IndexLoader {
             "SELECT id, person, kind FROM rows WHERE id > ? AND superseded_by IS NULL ORDER BY id")
         rows.bind(1, folded)
         while try rows.step() {
-            if rows.integer(2) == RowWriter.letGo { continue }
+            if rows.integer(2) == RowWriter.removedKind { continue }
             let person = PersonID(rawValue: rows.integer(1))
             guard let place = index.place(of: person),
                 let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(2)))

@@ -110,7 +110,8 @@ final class RowWriter {
             """)
         rowExists = try connection.prepare("SELECT 1 FROM rows WHERE id = ?")
         emptyRow = try connection.prepare(
-            "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
+            "UPDATE rows SET kind = \(RowWriter.removedKind), body = x'', recognition = NULL, device = NULL WHERE id = ?"
+        )
         deleteRow = try connection.prepare("DELETE FROM rows WHERE id = ?")
         supersede = try connection.prepare("UPDATE rows SET superseded_by = ? WHERE id = ?")
         emptySuperseded = try connection.prepare("UPDATE rows SET body = x'' WHERE id = ?")
@@ -174,9 +175,6 @@ final class RowWriter {
 
     // MARK: - A batch
 
-    private typealias PersonRow = (id: PersonID, project: ProjectID, madeBy: Int64, seen: SeenAt)
-    private typealias LinkRow = (id: Int64, person: PersonID, identity: Identity, madeBy: Int64)
-
     /// The packed columns of a call.
     struct PackedCall {
         let inputs: [UInt8]?
@@ -191,80 +189,59 @@ final class RowWriter {
         head: (PersonID, RowKind) -> RowHead?, lastCall: (PersonID) -> JournalSequence?,
         linkNumber: (IdentityKey) -> Int64?, documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) -> [PackedCall] {
-        let last = numbers.sequence
-        var erasures: [(person: PersonID, call: Int64)] = []
-        var groupsRead: [(root: PersonID, call: Int64)] = []
-        var acts: [(act: [UInt8], call: Int64)] = []
-        var touched: [(person: PersonID, call: Int64)] = []
-        var mergeRows: [(merge: Merge, madeBy: Int64)] = []
-        var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
-        var addedRows: [AddedRow] = []
-        var supersededRows: [(row: RowNumber, call: Int64, isEmptied: Bool)] = []
-        var putDocuments: [PutDocument] = []
-        var personRows: [PersonRow] = []
-        var linkRows: [LinkRow] = []
-        personRows.reserveCapacity(entries.count)
-        linkRows.reserveCapacity(entries.count * 4)
-        var endRows: [(link: Int64, endedBy: Int64)] = []
-        var (sequence, link) = (last.rawValue, numbers.link)
+        let batch = BatchRows(entries, after: numbers, endedLinks: endedLinks)
+        var sequence = numbers.sequence
         for entry in entries {
-            sequence += 1
-            for change in entry.changes {
-                switch change {
-                case .personMade(let id, let moment):
-                    personRows.append((id, entry.project, sequence, moment))
-                case .linked(let person, let identity):
-                    link += 1
-                    linkRows.append((link, person, identity, sequence))
-                case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
-                case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
-                case .rowSuperseded(_, _, let row):
-                    // Another person has the content of a settled row, or an erasure takes it.
-                    supersededRows.append((row, sequence, entry.kind == .settleRows))
-                case .merged(let merge): mergeRows.append((merge, sequence))
-                case .personErased(let person): erasures.append((person, sequence))
-                case .mergeUndone(let merge): mergeEndRows.append((merge.id, sequence))
-                case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
-                case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
-                }
-            }
-            if let note = entry.groupNote {
-                for root in note.roots { groupsRead.append((root, sequence)) }
-                acts.append((note.act, sequence))
-            }
-            for person in entry.otherPeople { touched.append((person, sequence)) }
-            if entry.changesDirectory { try writeDirectory(entry, madeBy: sequence) }
+            sequence = sequence.next
+            if entry.changesDirectory { try writeDirectory(entry, madeBy: sequence.rawValue) }
         }
-        try people.insert(personRows) { row, column, person in
+        try writePeople(batch)
+        try write(batch.rows, after: numbers.row, head: head)
+        try writeSuperseded(batch.supersededRows)
+        try write(batch.documents, after: numbers.document, documentNumber)
+        for (person, call) in batch.erasures {
+            erase.bind(1, call)
+            erase.bind(2, person.rawValue)
+            try erase.run()
+        }
+        try writeNotes(batch)
+        return try writeJournal(entries, after: numbers.sequence, lastCall, linkNumber)
+    }
+
+    /// Writes the people of a batch, and the links and merges that it makes and ends.
+    private func writePeople(_ batch: BatchRows) throws(SQLiteFault) {
+        try people.insert(batch.people) { row, column, person in
             row.bind(column + 1, person.id.rawValue)
             row.bind(column + 2, Int64(person.project.rawValue))
             row.bind(column + 3, person.madeBy)
             row.bind(column + 4, person.seen.rawValue)
         }
-        try links.insert(linkRows) { row, column, link in
+        try links.insert(batch.links) { row, column, link in
             row.bind(column + 1, link.id)
             row.bind(column + 2, link.person.rawValue)
             row.bind(column + 3, Int64(link.identity.type.rawValue))
             row.bind(column + 4, text: link.identity.value)
             row.bind(column + 5, link.madeBy)
         }
-        try linkEnds.insert(endRows) { row, column, end in
+        try linkEnds.insert(batch.endedLinks) { row, column, end in
             row.bind(column + 1, end.link)
             row.bind(column + 2, end.endedBy)
         }
-        try merges.insert(mergeRows) { row, column, merged in
+        try merges.insert(batch.merges) { row, column, merged in
             row.bind(column + 1, merged.merge.id.rawValue)
             row.bind(column + 2, merged.merge.from.rawValue)
             row.bind(column + 3, merged.merge.into.rawValue)
             row.bind(column + 4, Int64(merged.merge.rule.rawValue))
             row.bind(column + 5, merged.madeBy)
         }
-        try mergeEnds.insert(mergeEndRows) { row, column, end in
+        try mergeEnds.insert(batch.endedMerges) { row, column, end in
             row.bind(column + 1, end.merge.rawValue)
             row.bind(column + 2, end.endedBy)
         }
-        try write(addedRows, after: numbers.row, head: head)
-        for (row, call, isEmptied) in supersededRows {
+    }
+
+    private func writeSuperseded(_ rows: [BatchRows.SupersededRow]) throws(SQLiteFault) {
+        for (row, call, isEmptied) in rows {
             supersede.bind(1, call)
             supersede.bind(2, row.rawValue)
             try supersede.run()
@@ -273,25 +250,30 @@ final class RowWriter {
                 try emptySuperseded.run()
             }
         }
-        try write(putDocuments, after: numbers.document, documentNumber)
-        for (person, call) in erasures {
-            erase.bind(1, call)
-            erase.bind(2, person.rawValue)
-            try erase.run()
-        }
-        try callGroups.insert(groupsRead) { row, column, read in
+    }
+
+    /// Writes what an undo and an erasure later find calls by.
+    private func writeNotes(_ batch: BatchRows) throws(SQLiteFault) {
+        try callGroups.insert(batch.groupsRead) { row, column, read in
             row.bind(column + 1, read.root.rawValue)
             row.bind(column + 2, read.call)
         }
-        try callActs.insert(acts) { row, column, kept in
+        try callActs.insert(batch.acts) { row, column, kept in
             row.bind(column + 1, kept.call)
             row.bind(column + 2, blob: kept.act)
         }
-        try callPeople.insert(touched) { row, column, touched in
+        try callPeople.insert(batch.touched) { row, column, touched in
             row.bind(column + 1, touched.person.rawValue)
             row.bind(column + 2, touched.call)
         }
-        sequence = last.rawValue
+    }
+
+    /// Writes the calls. Returns their packed columns.
+    private func writeJournal(
+        _ entries: [JournalEntry], after last: JournalSequence, _ lastCall: (PersonID) -> JournalSequence?,
+        _ linkNumber: (IdentityKey) -> Int64?
+    ) throws(SQLiteFault) -> [PackedCall] {
+        var sequence = last.rawValue
         // The earlier calls of people in this batch. Most people have one call in a batch, the call that made them.
         var earlier: [PersonID: Int64] = [:]
         let packed = entries.map { entry in
@@ -339,16 +321,13 @@ final class RowWriter {
         last.flatMap { $0 == .zero ? nil : $0.rawValue }
     }
 
-    private typealias AddedRow = (person: PersonID, row: Row, madeBy: Int64)
-    private typealias PutDocument = (key: DocumentKey, person: PersonID, body: [UInt8], madeBy: Int64)
-
     private struct Chain: Hashable {
         let person: PersonID
         let kind: RowKind
     }
 
     private func write(
-        _ added: [AddedRow], after last: Int64, head: (PersonID, RowKind) -> RowHead?
+        _ added: [BatchRows.AddedRow], after last: Int64, head: (PersonID, RowKind) -> RowHead?
     ) throws(SQLiteFault) {
         if added.isEmpty { return }
         var number = last
@@ -379,7 +358,7 @@ final class RowWriter {
     /// Writes documents, each with the number of the version before it. Derived documents have no history, so their earlier versions
     /// are deleted, and an empty version is not written.
     private func write(
-        _ put: [PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
+        _ put: [BatchRows.PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) {
         var latest: [DocumentKey: Int64?] = [:]
         let versions = put.enumerated().map { place, put in
@@ -514,7 +493,7 @@ final class RowWriter {
     // MARK: - Removed rows
 
     /// The kind of a removed row with an older kept row. It keeps the position in the chain.
-    static let letGo: Int64 = 0
+    static let removedKind: Int64 = 0
 
     /// Removes the content of versions that a later version superseded, up to a call. Returns the last document that was looked at.
     func forgetVersions(after place: Int64, supersededUpTo call: Int64, limit: Int) throws(SQLiteFault) -> Int64 {

@@ -617,10 +617,10 @@ final class Reader {
                 // Removed rows are the oldest rows of a chain. The first row may come from a client's cursor, so it is
                 // checked.
                 guard try row.step(), row.integer(5) == person.rawValue,
-                    row.integer(6) == Int64(kind.rawValue) || row.integer(6) == RowWriter.letGo
+                    row.integer(6) == Int64(kind.rawValue) || row.integer(6) == RowWriter.removedKind
                 else { break }
                 next = row.optionalInteger(0)
-                if row.integer(6) == RowWriter.letGo || row.integer(7) == 1 { continue }
+                if row.integer(6) == RowWriter.removedKind || row.integer(7) == 1 { continue }
                 let stored = Row(
                     kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2),
                     device: row.rowHash(3), body: row.blob(4) ?? [])

@@ -306,8 +306,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             // The last call is added last.
             for replay in try earlierCalls(key).reversed() { replays.add(key, replay) }
         }
-        let workspace = IndexBatchFacts(index, replays: replays) { [indexLock] change in indexLock.write(change) }
-        body(workspace)
+        let facts = IndexBatchFacts(index, replays: replays) { [indexLock] change in indexLock.write(change) }
+        body(facts)
         if let fault = documentFault {
             documentFault = nil
             throw StoreFault(fault, path: file.path)

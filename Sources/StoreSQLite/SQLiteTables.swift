@@ -83,7 +83,7 @@ package final class SQLiteTables: MovableSource {
 
     /// Removed rows only keep a position in a chain.
     private static func condition(_ table: StoredTable) -> String {
-        table == .rows ? "kind <> \(RowWriter.letGo)" : "true"
+        table == .rows ? "kind <> \(RowWriter.removedKind)" : "true"
     }
 
     /// The SQL expression of a column with another name or in a table of its own.

@@ -222,7 +222,8 @@ struct Sweep {
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
         // The number of the last row of the store stays, so that no number is used twice.
         let empty = try connection.prepare(
-            "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
+            "UPDATE rows SET kind = \(RowWriter.removedKind), body = x'', recognition = NULL, device = NULL WHERE id = ?"
+        )
         let delete = try connection.prepare("DELETE FROM rows WHERE id = ?")
         var taken = 0
         while let head = heads.last, taken < Sweep.takenOut {

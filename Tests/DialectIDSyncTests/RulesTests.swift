@@ -23,7 +23,7 @@ struct RulesTests {
         init(_ name: String, _ lines: [(call: String, answer: String)]) { self.init(name, "{}", lines) }
     }
 
-    @Test("hold", arguments: lookUp + operations + modify + examples + decisions, StoreKind.allCases)
+    @Test("hold", arguments: resolution + operations + modify + examples + decisions, StoreKind.allCases)
     func holds(_ row: Row, _ kind: StoreKind) throws {
         let scene = try IDSyncScene(kind, strategy: row.strategy)
         for line in row.lines {
@@ -40,7 +40,7 @@ struct RulesTests {
 
     // MARK: - 3.2 Look-up
 
-    static let lookUp = [
+    static let resolution = [
         Row(
             "an unmatched identity vetoes nothing below it",
             [

@@ -128,7 +128,7 @@ struct IDSyncModel {
         return true
     }
 
-    private func lookUp(_ names: [Name], _ previous: Int64?) -> Person? {
+    private func resolution(_ names: [Name], _ previous: Int64?) -> Person? {
         var candidates: [Person]?
         for type in rules.hierarchy {
             guard let name = names.first(where: { $0.type == type }) else { continue }
@@ -164,7 +164,7 @@ struct IDSyncModel {
         // Decision 2: a logout that names a login identity says who comes.
         let leaves = occasion == .logout && logins.isEmpty && !rules.login.isEmpty && !rules.returnsOnLogout
         let isMade = isNewUser && rules.makesNewKnown || leaves
-        let before = isMade ? nil : lookUp(usable, previous)
+        let before = isMade ? nil : resolution(usable, previous)
         var person = before ?? Person(id: isReadOnly ? 0 : fresh, seenAt: calls)
         attach(usable, to: &person)
         if !isReadOnly {
@@ -183,7 +183,7 @@ struct IDSyncModel {
     }
 
     private func search(_ names: [Name]) -> Answer {
-        guard let person = lookUp(usable(names), nil) else { return .refused("not_found") }
+        guard let person = resolution(usable(names), nil) else { return .refused("not_found") }
         let matched = usable(names).filter(person.names.contains)
         if !rules.immutable.isEmpty, !matched.contains(where: { rules.immutable.contains($0.type) }) {
             return .refused("not_found")

@@ -74,6 +74,61 @@ struct LoadedGroupTests {
         }
     }
 
+    @Test("a read of numbers, pages and ways reads no more of a group of 10,000 than of a group of twenty")
+    func snapshots() throws {
+        var reads: [String: [Int]] = [:]
+        for members in [20, 1000, 9_999] {
+            let world = try World(members: members)
+            let (fixture, store) = (world.fixture, try #require(world.fixture.postgres))
+            let (user, devices) = (world.user, world.devices)
+            // Two groups with many merges of each of two people.
+            let other = try World(fixture, "ada", members: 20)
+            _ = try fixture.process(MergePeople(from: other.devices[0], into: devices[1]))
+            func read<Result>(
+                _ name: String, _ body: (any Snapshot) throws(StoreFault) -> Result
+            ) throws -> Result {
+                let result = try store.read(body)
+                reads[name, default: []].append(store.rowsRead)
+                return result
+            }
+            let numbers = try read("numbers") { snapshot throws(StoreFault) in
+                let group = snapshot.group(of: devices[7])
+                return try (group.root, group.count, snapshot.totals(of: group).identities[.iosIDFV])
+            }
+            #expect(numbers.0 == user && numbers.1 == members + 20 && numbers.2 == members + 18, "\(numbers)")
+            let page = try read("page") { snapshot throws(StoreFault) in
+                let group = snapshot.group(of: user)
+                let first = group.members(limit: 7)
+                return first + group.members(after: first.last, limit: 7)
+            }
+            #expect(Set(page).count == 14)
+            try #expect(read("some merges") { snapshot in snapshot.group(of: user).merges(limit: 5).count } == 5)
+            try #expect(
+                read("several") { snapshot throws(StoreFault) in
+                    try snapshot.groups(of: Array(devices.prefix(10))).count
+                } == 10)
+            let way = try read("way") { snapshot in
+                snapshot.group(of: user).path(from: devices[5], to: devices[9]).map(\.from)
+            }
+            #expect(way == [devices[5], devices[9]])
+            let longWay = try read("long way") { snapshot in
+                snapshot.group(of: user).path(from: devices[5], to: other.devices[9]).count
+            }
+            #expect(longWay == 5)
+            let relation = try read("explain") { snapshot throws(StoreFault) in
+                let ends = [devices[3], devices[4]].map { Explained(.person($0), people: [$0]) }
+                return try Relation(ends[0], ends[1], snapshot)
+            }
+            guard case .connected(_, let chain) = relation else {
+                Issue.record("\(relation)")
+                continue
+            }
+            #expect(chain.count == 2)
+        }
+        #expect(reads.count == 7)
+        for (name, counts) in reads { #expect(counts.max()! <= counts[0] + 40, "\(name): \(counts)") }
+    }
+
     @Test("an undo in a group of 1,000 lists the group, and both sides are whole")
     func undo() throws {
         let world = try World(members: 1000)

@@ -35,6 +35,10 @@ struct SeveralWritersTests {
     private func hands(_ count: Int, _ way: PostgresWay, momentMilliseconds: Int? = nil) throws -> [Hand] {
         var settings = try way.newSchema()
         if let momentMilliseconds { settings.momentMilliseconds = momentMilliseconds }
+        return try hands(count, settings)
+    }
+
+    private func hands(_ count: Int, _ settings: PostgresSettings) throws -> [Hand] {
         let hands = try (0..<count).map { try Hand(settings, UInt64($0)) }
         let project = Project(id: World.project, name: "Test", madeAt: SeveralWritersTests.start)
         let setUp = SetUp(project: project, apps: [], keys: [])
@@ -197,6 +201,85 @@ struct SeveralWritersTests {
                 }
             }
         }
+    }
+
+    @Test("merges and undos of large groups by all at once leave the groups that the journal says", arguments: [2, 3])
+    func largeGroups(_ count: Int) throws {
+        let settings = try PostgresWay.direct.newSchema()
+        let hands = try hands(count, settings)
+        let hash = hands[0].store.hash
+        let moment = SeveralWritersTests.start
+        @Sendable func name(_ number: Int) -> Identity {
+            Identity(.customerID, "c\(number)", in: World.project, hash: hash)
+        }
+        // Half of the groups are large, and the others become large.
+        let users = try (0..<12).map { number in
+            let reply = hands[0].process([Identify(.start, identities: [name(number)], previous: nil)], at: moment)
+            let person = try #require(try reply[0].get().as(Identified.self)).person
+            let grow = Grow(person, members: number.isMultiple(of: 2) ? 40 : 6, identities: 3, hash: hash)
+            _ = try hands[0].process([grow], at: moment)[0].get()
+            return person
+        }
+        let answers = atOnce(hands) { hand, number -> [Writer.Answer] in
+            var generator = SeededGenerator(seed: UInt64(count * 10 + number))
+            var merges: [MergeID] = []
+            return (0..<40).flatMap { round -> [Writer.Answer] in
+                let pair = users.shuffled(using: &generator)
+                var acts: [any Act] = [MergePeople(from: pair[0], into: pair[1])]
+                if generator.oneIn(2) {
+                    let identities = [name(Int.random(in: 0..<12, using: &generator))]
+                    acts.append(Identify(.start, identities: identities, previous: nil))
+                }
+                if let merge = merges.randomElement(using: &generator) { acts.append(UndoMerge(merge)) }
+                let answers = hand.process(acts, at: moment.advanced(byMilliseconds: Int64(round)))
+                for case .success(let reply) in answers {
+                    if let merged = reply.as(Merge.self) { merges.append(merged.id) }
+                }
+                if generator.oneIn(8) { while hand.writer.fold(limit: 100) {} }
+                return answers
+            }
+        }
+        for case .failure(.fault(let fault)) in answers.joined() { Issue.record("\(fault)") }
+        for hand in hands { while hand.writer.fold(limit: 100) {} }
+        var inForce: [Merge] = []
+        var (made, undone) = (0, 0)
+        for fact in try journal(hands[0]).flatMap(\.facts) {
+            if case .merged(let merge) = fact {
+                #expect(
+                    !inForce.contains { PersonPair($0.from, $0.into) == PersonPair(merge.from, merge.into) },
+                    "Two people were merged already.")
+                inForce.append(merge)
+                made += 1
+            } else if case .mergeUndone(let merge) = fact {
+                #expect(inForce.contains { $0.id == merge.id }, "An undone merge was undone again.")
+                inForce.removeAll { $0.id == merge.id }
+                undone += 1
+            }
+        }
+        let told = answers.joined().reduce(into: (merged: 0, undone: 0)) { told, answer in
+            guard case .success(let reply) = answer else { return }
+            told.merged += reply.as(Merge.self) == nil ? 0 : 1
+            told.undone += reply.as(MergeUndone.self) == nil ? 0 : 1
+        }
+        // The members of the groups were merged before.
+        #expect(told.merged == made - users.indices.reduce(0) { $0 + ($1.isMultiple(of: 2) ? 40 : 6) })
+        #expect(told.undone == undone && undone > 0)
+        var seen: [PersonID: Instant] = [:]
+        for hand in hands {
+            try hand.store.read { snapshot throws(StoreFault) in
+                for user in users {
+                    let (expected, found) = (ListedGroup(of: user, inForce), snapshot.group(of: user))
+                    #expect(found.root == expected.root && found.members == expected.members)
+                    for member in expected.members where seen[member] == nil {
+                        seen[member] = snapshot.person(member, in: World.project)?.lastSeen
+                    }
+                    let totals = try snapshot.totals(of: found)
+                    #expect(totals.first == expected.members[0])
+                    #expect(totals.lastSeen?.moment == expected.members.compactMap { seen[$0] }.max())
+                }
+            }
+        }
+        try #expect(PostgresDoctor(settings) { _ in }.examine() == [])
     }
 
     @Test("whoever reads the feed meanwhile misses nothing, and gets nothing twice", arguments: PostgresWay.allCases)

@@ -10,7 +10,7 @@ package struct ExportPage {
         package enum Part: UInt8, Sendable {
             case people = 0
             case rows = 1
-            case belongings = 2
+            case holdings = 2
         }
 
         /// The export has what was made, ended or erased after this call.
@@ -84,7 +84,7 @@ package struct ExportPage {
                 case .people:
                     try readCalls(&place) { page, call throws(StoreFault) in try page.takePeople(call, begin) }
                 case .rows: try readRows(&place)
-                case .belongings:
+                case .holdings:
                     try readCalls(&place) { page, call throws(StoreFault) in try page.takeBelongings(call, begin) }
                 }
             if !isDone { break }
@@ -94,9 +94,9 @@ package struct ExportPage {
                 place.part = .rows
                 place.after = place.since.rawValue == 0 ? 0 : try snapshot.lastRow(before: place.since.next).rawValue
             case .rows:
-                place.part = .belongings
+                place.part = .holdings
                 place.after = place.since.rawValue
-            case .belongings: return
+            case .holdings: return
             }
         }
         next = place

@@ -39,7 +39,7 @@ package struct LinkedUser: Equatable, Sendable {
         /// The installs that stop being active.
         let leaving: [Live]
         /// The installs that stop waiting, because too many installs wait.
-        let letGo: [Live]
+        let expired: [Live]
     }
 
     /// Adds an install.
@@ -52,23 +52,23 @@ package struct LinkedUser: Equatable, Sendable {
         case .active(let leaving):
             live.removeAll { leaving.contains($0) }
             live.append(entry)
-            return Admitted(isActive: true, leaving: leaving, letGo: [])
+            return Admitted(isActive: true, leaving: leaving, expired: [])
         case .blocked:
             entry.isActive = false
             live.append(entry)
-            return Admitted(isActive: false, leaving: [], letGo: expire())
+            return Admitted(isActive: false, leaving: [], expired: expire())
         }
     }
 
     /// Removes waiting installs over the limit.
     private mutating func expire() -> [Live] {
-        let letGo = Array(live.filter { !$0.isActive }.dropLast(LinkedUser.blockedAtMost))
-        live.removeAll { letGo.contains($0) }
-        return letGo
+        let expired = Array(live.filter { !$0.isActive }.dropLast(LinkedUser.blockedAtMost))
+        live.removeAll { expired.contains($0) }
+        return expired
     }
 
     /// Makes the active installs over the limit wait.
-    mutating func trim(_ policy: ActivationPolicy) -> (waiting: [Live], letGo: [Live]) {
+    mutating func trim(_ policy: ActivationPolicy) -> (waiting: [Live], expired: [Live]) {
         let excess = policy.excess(among: live).map(\.install)
         if excess.isEmpty { return ([], []) }
         epoch += 1
@@ -76,8 +76,8 @@ package struct LinkedUser: Equatable, Sendable {
             live[index].isActive = false
             live[index].epoch = epoch
         }
-        let letGo = expire()
-        return (live.filter { excess.contains($0.install) }, letGo)
+        let expired = expire()
+        return (live.filter { excess.contains($0.install) }, expired)
     }
 
     /// Disables or enables an install; false if the user has no such install.

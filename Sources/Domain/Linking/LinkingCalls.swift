@@ -191,7 +191,7 @@ struct InstallChanges {
             let stronger = user.live.last { $0.takesPlace }?.device
             install.ending = Install.Ending(reason: .blocked, by: stronger, at: moment)
         }
-        for live in admitted.leaving + admitted.letGo {
+        for live in admitted.leaving + admitted.expired {
             guard var other = view.install(live) else { continue }
             other.state = .deactivated
             other.fallSilent(at: moment)
@@ -208,17 +208,17 @@ struct InstallChanges {
     ) -> Bool {
         let trimmed = user.trim(policy)
         let device = user.live.last { $0.takesPlace }?.device
-        for (live, isLetGo) in trimmed.waiting.map({ ($0, false) }) + trimmed.letGo.map({ ($0, true) }) {
+        for (live, isExpired) in trimmed.waiting.map({ ($0, false) }) + trimmed.expired.map({ ($0, true) }) {
             let isOwn = live.install == install.id
             guard var other = isOwn ? install : view.install(live) else { continue }
-            other.state = isLetGo ? .deactivated : .blocked
+            other.state = isExpired ? .deactivated : .blocked
             other.epoch = user.epoch
             other.fallSilent(at: moment)
-            other.ending = Install.Ending(reason: isLetGo ? .superseded : .blocked, by: device, at: moment)
-            announce(isLetGo ? .deactivated : .blocked, of: other, epoch: user.epoch, reason: .limited)
+            other.ending = Install.Ending(reason: isExpired ? .superseded : .blocked, by: device, at: moment)
+            announce(isExpired ? .deactivated : .blocked, of: other, epoch: user.epoch, reason: .limited)
             if isOwn { install = other } else { add(other.put) }
         }
-        return !trimmed.waiting.isEmpty || !trimmed.letGo.isEmpty
+        return !trimmed.waiting.isEmpty || !trimmed.expired.isEmpty
     }
 
     /// Makes the active installs over the limit wait, or else activates a waiting install if there is room. Returns whether

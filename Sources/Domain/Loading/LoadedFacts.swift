@@ -21,7 +21,7 @@ package struct MissingFacts: Equatable, Sendable {
         identities = Set(needs.identities)
         people = Set(needs.people)
         merges = Set(needs.merges)
-        documents = Set(needs.codes.map(\.name.key))
+        documents = Set(needs.codes.map(\.name.key) + needs.documents)
     }
 
     package var isEmpty: Bool {

@@ -103,7 +103,9 @@ extension Change {
         switch self {
         case .linked(_, let identity): identity.key
         case .unlinked(_, _, let key): key
-        default: nil
+        case .personMade, .merged, .mergeUndone, .rowAdded, .rowSuperseded, .documentPut, .personErased, .projectMade,
+            .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+            nil
         }
     }
 }

@@ -18,7 +18,7 @@ struct Procedure<V: DecisionFacts> {
     private let strategy: Strategy
     private let rules: MatchRules
     private let decidesOnGroups: Bool
-    private var lookUp: Resolution
+    private var resolution: Resolution
     /// The groups that the search leaves out because of a limit.
     private var separated: Set<PersonID> = []
     private(set) var explanation = Explanation()
@@ -40,7 +40,7 @@ struct Procedure<V: DecisionFacts> {
         strategy = tried ?? view.strategy(of: project)
         rules = strategy.rules
         decidesOnGroups = rules.decideOn == .group
-        lookUp = Resolution(
+        resolution = Resolution(
             identities: call.identities, strategy: strategy, joining: call.mergesNobody ? nil : project)
     }
 
@@ -56,7 +56,7 @@ struct Procedure<V: DecisionFacts> {
     /// Decides the call. Throws `noLoginIdentity`, `identityInUse` and `limitReached`.
     mutating func decide() throws(Refusal) -> Decision<Identified> {
         begin()
-        if strategy.onNewKnown == .create, !strategy.login.isEmpty, call.occasion == .login, !lookUp.namesLogin {
+        if strategy.onNewKnown == .create, !strategy.login.isEmpty, call.occasion == .login, !resolution.namesLogin {
             throw .noLoginIdentity
         }
         if let decision = unchanged() { return decision }
@@ -77,7 +77,7 @@ struct Procedure<V: DecisionFacts> {
         // Logouts and calls of devices alone have rules of their own, and only the writer knows the last users of devices and the
         // times of links.
         guard call.inspection.isEmpty, call.occasion != .logout, strategy.guards.windows.isEmpty else { return nil }
-        if !lookUp.namesLogin, call.occasion == .login || rules.deviceWithoutUser != .resolve { return nil }
+        if !resolution.namesLogin, call.occasion == .login || rules.deviceWithoutUser != .resolve { return nil }
         if rules.deviceWithoutUser == .lastKnown, identities.contains(where: \.type.isDevice) { return nil }
         var first: V.Person?
         var isOnePerson = true
@@ -90,11 +90,11 @@ struct Procedure<V: DecisionFacts> {
         }
         guard let first, isSearched else { return nil }
         let party = party(of: first)
-        guard isOnePerson || areMerged(in: party.group), lookUp.reasonToExclude(first, in: view) == nil else {
+        guard isOnePerson || areMerged(in: party.group), resolution.reasonToExclude(first, in: view) == nil else {
             return nil
         }
         let isKnown =
-            lookUp.namesLogin
+            resolution.namesLogin
             || (decidesOnGroups
                 ? self.isKnown(party) : !IdentityTypeSet(types(of: first)).isDisjoint(with: strategy.login))
         return Decision(Identified(person: party.id, matched: 1 << UInt64(identities.count) - 1, isKnown: isKnown))
@@ -152,10 +152,12 @@ struct Procedure<V: DecisionFacts> {
     }
 
     private mutating func begin() {
-        lookUp.setAside(in: view)
-        explanation.setsAside(lookUp.inputsSetAside)
+        resolution.setAside(in: view)
+        explanation.setsAside(resolution.inputsSetAside)
         // A logout never takes over a known person, unless it names the person.
-        if call.occasion == .logout, strategy.onLogout == .return, !lookUp.namesLogin { lookUp.protectsKnown = true }
+        if call.occasion == .logout, strategy.onLogout == .return, !resolution.namesLogin {
+            resolution.protectsKnown = true
+        }
     }
 
     // MARK: - Parties
@@ -254,11 +256,11 @@ struct Procedure<V: DecisionFacts> {
         return matched
     }
 
-    private func takesPart(_ identity: Identity) -> Bool { lookUp.types.contains(identity.type) }
+    private func takesPart(_ identity: Identity) -> Bool { resolution.types.contains(identity.type) }
 
     /// The identities that take part in the search, the strongest first.
     private var searched: [Identity] {
-        strategy.hierarchy.filter(lookUp.types.contains).compactMap { type in
+        strategy.hierarchy.filter(resolution.types.contains).compactMap { type in
             identities.first { $0.type == type }
         }
     }
@@ -298,7 +300,7 @@ struct Procedure<V: DecisionFacts> {
                 return .new(ground: .alwaysNew)
             }
         }
-        if call.occasion == .logout, strategy.onLogout == .create, !strategy.login.isEmpty, !lookUp.namesLogin {
+        if call.occasion == .logout, strategy.onLogout == .create, !strategy.login.isEmpty, !resolution.namesLogin {
             explanation.decides(.strategy)
             return .new(ground: .strategy)
         }
@@ -314,7 +316,7 @@ struct Procedure<V: DecisionFacts> {
     private mutating func target() throws(Refusal) -> Target? {
         if let device = leaveOutContested() { return .neutral(device) }
         try checkExistingUser()
-        if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) {
+        if strategy.onNewKnown == .create, resolution.namesNewKnownUser(in: view) {
             explanation.decides(.strategy)
             return .new(ground: .strategy)
         }
@@ -339,18 +341,18 @@ struct Procedure<V: DecisionFacts> {
     /// Step 5: leaves out the devices of several known users, also devices of types that the hierarchy does not have. The first
     /// device, if no identity remains.
     private mutating func leaveOutContested() -> Identity? {
-        guard rules.contestedDevice == .stableAnonymous, !lookUp.namesLogin else { return nil }
+        guard rules.contestedDevice == .stableAnonymous, !resolution.namesLogin else { return nil }
         var first: Identity?
         let others = identities.filter { takesPart($0) && !strategy.hierarchy.contains($0.type) }
         for device in searched + others where device.type.isDevice {
             guard parties(of: device).count(where: { isKnown($0) }) > 1,
                 let index = identities.firstIndex(of: device)
             else { continue }
-            lookUp.leaveOut(index, .contested)
+            resolution.leaveOut(index, .contested)
             explanation.demotes(device, .contested)
             first = first ?? device
         }
-        guard let first, lookUp.types.isEmpty else { return nil }
+        guard let first, resolution.types.isEmpty else { return nil }
         explanation.decides(.contestedDevice)
         return first
     }
@@ -377,7 +379,7 @@ struct Procedure<V: DecisionFacts> {
             let holders = parties(of: identity)
             if candidates.isEmpty {
                 for holder in holders where !separated.contains(holder.id) {
-                    if let rule = lookUp.reasonToExclude(holder.holder, in: view) {
+                    if let rule = resolution.reasonToExclude(holder.holder, in: view) {
                         explanation.excludes(holder.id, by: rule)
                     } else {
                         explanation.finds(holder.id)
@@ -449,7 +451,7 @@ struct Procedure<V: DecisionFacts> {
         guard let weakest else { preconditionFailure("A call over a limit names no identity of the limit.") }
         let identity = identities[weakest.index]
         let isOver = over.contains(identity.type) && !parties.contains { groupHolds($0, identity.key) }
-        lookUp.leaveOut(weakest.index, isOver ? .tooMany : .demoted)
+        resolution.leaveOut(weakest.index, isOver ? .tooMany : .demoted)
         explanation.demotes(identity, isOver ? .tooMany : .demoted)
     }
 
@@ -498,7 +500,7 @@ struct Procedure<V: DecisionFacts> {
                 }
                 guard isKnownTarget else { continue }
             case .any:
-                if let rule = lookUp.reasonToExclude(other.holder, in: view) {
+                if let rule = resolution.reasonToExclude(other.holder, in: view) {
                     keepApart(other, "\(rule.name)")
                     continue
                 }
@@ -613,17 +615,17 @@ struct Procedure<V: DecisionFacts> {
     private func neutral(_ device: Identity) -> Decision<Identified> {
         let key = KeptPeople.neutral(device.key)
         let known = view.keptPerson(key, in: project)
-        return kept(known, key, inputs: lookUp.inputsSetAside)
+        return kept(known, key, inputs: resolution.inputsSetAside)
     }
 
     /// The stand-in of a call whose identities are all unique and belong to others.
     private mutating func standIn() -> Decision<Identified>? {
-        guard let key = call.standInKey(strategy, lookUp, view) else { return nil }
+        guard let key = call.standInKey(strategy, resolution, view) else { return nil }
         explanation.decides(.standIn)
         return kept(
             view.keptPerson(key, in: project), key,
             inputs: identities.indices.map { index in
-                JournalEntry.Input(identities[index], lookUp.reasonSetAside(index) ?? .heldElsewhere)
+                JournalEntry.Input(identities[index], resolution.reasonSetAside(index) ?? .heldElsewhere)
             })
     }
 
@@ -654,12 +656,12 @@ struct Procedure<V: DecisionFacts> {
         // Beyond `leave`, only a person that the call found without a search can be over a limit here.
         let over = target != nil ? typesOverLimit(parties) : IdentityTypeSet()
 
-        var links = Attaching(person: person, lookUp, Room(of: place, strategy.guards.bounds, view))
+        var links = Attaching(person: person, resolution, Room(of: place, strategy.guards.bounds, view))
         if target == nil { links.changes.append(.personMade(person, at: stamp.seen)) }
         for (index, identity) in identities.enumerated() {
             if held & 1 << UInt64(index) != 0 {
                 links.leave(identity, .matched)
-            } else if let reason = lookUp.reasonSetAside(index) {
+            } else if let reason = resolution.reasonSetAside(index) {
                 links.leave(identity, reason)
             } else if strategy.immutable.contains(identity.type), heldTypes.contains(identity.type) {
                 links.leave(identity, .immutable)
@@ -800,10 +802,10 @@ extension DecisionFacts {
 
 extension Identify {
     /// The document of the stand-in, if each identity of the call is unique and belongs to another person; nil otherwise.
-    func standInKey<V: DecisionFacts>(_ strategy: Strategy, _ lookUp: Resolution, _ view: V) -> DocumentKey? {
+    func standInKey<V: DecisionFacts>(_ strategy: Strategy, _ resolution: Resolution, _ view: V) -> DocumentKey? {
         if namedBlocked { return nil }
         for (index, identity) in identities.enumerated() {
-            switch lookUp.reasonSetAside(index) {
+            switch resolution.reasonSetAside(index) {
             case nil, .demoted: break
             case .blocked, .tooCommon, .tooMany, .contested, .matched, .heldElsewhere, .immutable, .notHeld,
                 .personFull, .sentFrom:
