@@ -44,6 +44,9 @@ static const unsigned char console_pages_data_js[] = {
 static const unsigned char console_pages_explain_js[] = {
 #embed "console/pages/explain.js"
 };
+static const unsigned char console_pages_exporting_js[] = {
+#embed "console/pages/exporting.js"
+};
 static const unsigned char console_pages_find_js[] = {
 #embed "console/pages/find.js"
 };
@@ -323,6 +326,12 @@ static const unsigned char docs_decisions_0071_members_of_bodies_md[] = {
 static const unsigned char docs_decisions_0074_steps_of_the_clock_md[] = {
 #embed "../../docs/decisions/0074-steps-of-the-clock.md"
 };
+static const unsigned char docs_decisions_0076_lists_that_calls_make_md[] = {
+#embed "../../docs/decisions/0076-lists-that-calls-make.md"
+};
+static const unsigned char docs_decisions_0077_what_was_seen_is_done_md[] = {
+#embed "../../docs/decisions/0077-what-was-seen-is-done.md"
+};
 static const unsigned char docs_decisions_0078_the_bytes_of_the_program_md[] = {
 #embed "../../docs/decisions/0078-the-bytes-of-the-program.md"
 };
@@ -353,6 +362,7 @@ static const onym_file files[] = {
     FILE_OF("console", "pages/changes.js", console_pages_changes_js),
     FILE_OF("console", "pages/data.js", console_pages_data_js),
     FILE_OF("console", "pages/explain.js", console_pages_explain_js),
+    FILE_OF("console", "pages/exporting.js", console_pages_exporting_js),
     FILE_OF("console", "pages/find.js", console_pages_find_js),
     FILE_OF("console", "pages/health.js", console_pages_health_js),
     FILE_OF("console", "pages/home.js", console_pages_home_js),
@@ -446,6 +456,8 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0070-what-is-kept-of-old-rows.md", docs_decisions_0070_what_is_kept_of_old_rows_md),
     FILE_OF("docs", "decisions/0071-members-of-bodies.md", docs_decisions_0071_members_of_bodies_md),
     FILE_OF("docs", "decisions/0074-steps-of-the-clock.md", docs_decisions_0074_steps_of_the_clock_md),
+    FILE_OF("docs", "decisions/0076-lists-that-calls-make.md", docs_decisions_0076_lists_that_calls_make_md),
+    FILE_OF("docs", "decisions/0077-what-was-seen-is-done.md", docs_decisions_0077_what_was_seen_is_done_md),
     FILE_OF("docs", "decisions/0078-the-bytes-of-the-program.md", docs_decisions_0078_the_bytes_of_the_program_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),

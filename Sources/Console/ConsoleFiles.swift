@@ -11,6 +11,9 @@ package struct ConsoleFiles: Sendable {
     /// The files by their paths below the folder of the set, such as `pages/home.js`.
     package let files: [String: [UInt8]]
 
+    /// The bytes of all files, before they are compressed.
+    package var byteCount: Int { files.values.reduce(0) { $0 + $1.count } }
+
     /// Takes the files of the program.
     package init() { self.init(EmbeddedFiles.files(of: "console")) }
 

@@ -12,7 +12,7 @@ enum AuditCalls {
             operation: Operation(
                 id: "audit", summary: "Lists the calls of administrators, people in the console and the command line.",
                 description: """
-                    The calls come in the order of the journal. The server reads at most \(readAtMost) calls of the \
+                    The calls come in the order of the journal. The server reads at most \(JournalPage<Author>.readAtMost) calls of the \
                     journal for a page, so a page may be short: next_after continues. The role is the role of a \
                     session, key, operator for the command line, device or store. It is null where the journal does \
                     not tell who called without a key.
@@ -21,48 +21,39 @@ enum AuditCalls {
                     .init("after", .integer("The seq of a call; 0 by default.")),
                     .init("name", .string("Only calls of keys and sessions with this name.")),
                     .init("kind", .string("Only calls of this kind, such as merge.")),
-                    .init("limit", .integer("The greatest number of calls: 1 to 200; the default is 50.")),
+                    JournalPage<Author>.limit,
                 ],
                 responses: [
                     .init(
                         .ok, "Calls.",
                         schema: .object([
                             .init("calls", .array(.object(JournalText.members + author)), required: true),
-                            .init("next_after", .anyOf([.integer(), .null]), required: true),
+                            JournalPage<Author>.next,
                         ]))
                 ] + Native.problems([])),
             action: .query { request, caller, tools throws(Rejection) in
-                let (query, list) = (request.query, try ListQuery(request))
-                guard let after = Int64(query?["after"] ?? "0"), after >= 0 else {
-                    throw AdminText.wrong("after must be the seq of a call.", request.id)
-                }
-                let (name, kind) = (query?["name"], query?["kind"])
+                let (after, list) = (try JournalPage<Author>.place(request), try ListQuery(request))
+                let (name, kind) = (request.query?["name"], request.query?["kind"])
                 let (project, directory) = (caller.project, tools.directory)
                 return { snapshot throws(StoreFault) in
-                    var (found, read): ([(RecordedCall, Author)], Int) = ([], 0)
-                    var last: JournalSequence? = JournalSequence(rawValue: after)
-                    while found.count < list.limit, read < readAtMost, let position = last {
-                        let calls = try snapshot.calls(after: position, limit: ListQuery.limitAtMost)
-                        read += calls.count
-                        last = calls.count < ListQuery.limitAtMost ? nil : calls.last?.sequence
-                        for call in calls {
-                            guard call.project == project, let author = Author(call, directory),
-                                name == nil || author.name == name, kind == nil || call.kind.name == kind
-                            else { continue }
-                            found.append((call, author))
-                            if found.count == list.limit {
-                                last = call.sequence
-                                break
-                            }
+                    let page = try JournalPage<Author>(
+                        after: after, limit: list.limit, in: project, snapshot
+                    ) { call in
+                        guard kind == nil || call.kind.name == kind, let author = Author(call, directory) else {
+                            return nil
                         }
+                        return name == nil || author.name == name ? author : nil
                     }
-                    return answer(found, last)
+                    return page.answer { call, author, json in
+                        JournalText.write(call, &json)
+                        json.key("name")
+                        json.string(author.name)
+                        json.key("role")
+                        json.string(author.role)
+                    }
                 }
             })
     ]
-
-    /// The greatest number of calls that the server reads for one page.
-    private static let readAtMost = 10_000
 
     /// The maker of a call.
     private struct Author {
@@ -109,23 +100,4 @@ enum AuditCalls {
     private static let author: [Schema.Property] = [
         .init("name", AdminText.optionalText, required: true), .init("role", AdminText.optionalText, required: true),
     ]
-
-    private static func answer(_ found: [(RecordedCall, Author)], _ last: JournalSequence?) -> Response {
-        Native.json(.ok) { json in
-            json.key("calls")
-            json.array { json in
-                for (call, author) in found {
-                    json.object { json in
-                        JournalText.write(call, &json)
-                        json.key("name")
-                        json.string(author.name)
-                        json.key("role")
-                        json.string(author.role)
-                    }
-                }
-            }
-            json.key("next_after")
-            if let last { json.integer(last.rawValue) } else { json.null() }
-        }
-    }
 }

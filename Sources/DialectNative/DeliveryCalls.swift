@@ -63,12 +63,10 @@ enum DeliveryCalls {
             body: .optional,
             decode: { request, _, _ throws(Rejection) in
                 let text = request.parameters[0]
-                let parts = text.split(separator: "_").map(String.init)
-                guard parts.count == 4, parts[0] == "d", let webhook = Int64(decimal: parts[1]),
-                    let call = Int64(decimal: parts[2]), let index = Int64(decimal: parts[3])
-                else { throw Rejection(Native.problem(.refused(.noSuch(.delivery)), request.id)) }
-                let change = ChangeReference(call: JournalSequence(rawValue: call), index: Int(index))
-                return PreparedCall(ReplayDelivery(webhook: webhook, change)) { _, _ in
+                guard let name = place(text) else {
+                    throw Rejection(Native.problem(.refused(.noSuch(.delivery)), request.id))
+                }
+                return PreparedCall(ReplayDelivery(webhook: name.webhook, name.change)) { _, _ in
                     Native.json(.ok) { json in
                         json.key("replayed")
                         json.string(text)
@@ -76,10 +74,35 @@ enum DeliveryCalls {
                 }
             }))
 
-    private struct Listed {
+    /// A delivery that waits or is parked.
+    struct Listed {
         let webhook: Int64
         let state: String
         let delivery: Delivery
+    }
+
+    /// The webhook and the change that an id names; nil for a text that is no id of a delivery.
+    private static func place(_ text: String) -> (webhook: Int64, change: ChangeReference)? {
+        let parts = text.split(separator: "_", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 4, parts[0] == "d", let webhook = Int64(decimal: parts[1]),
+            let call = Int64(decimal: parts[2]), let index = Int64(decimal: parts[3])
+        else { return nil }
+        return (webhook, ChangeReference(call: JournalSequence(rawValue: call), index: Int(index)))
+    }
+
+    /// The delivery with an id; nil if it does not wait and is not parked.
+    static func delivery(
+        _ text: String, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Listed? {
+        guard let (webhook, change) = place(text),
+            let hook = try Webhook.all(of: project, snapshot).first(where: { $0.id == webhook }),
+            let deliveries = try Deliveries.of(hook, snapshot)
+        else { return nil }
+        for (state, list) in [("waiting", deliveries.waiting), ("parked", deliveries.parked)] {
+            guard let found = list.first(where: { $0.change == change }) else { continue }
+            return Listed(webhook: webhook, state: state, delivery: found)
+        }
+        return nil
     }
 
     /// The id of a delivery.
@@ -87,7 +110,7 @@ enum DeliveryCalls {
         "d_\(webhook)_\(delivery.change.call.rawValue)_\(delivery.change.index)"
     }
 
-    private static func write(_ listed: Listed, _ json: inout JSONWriter) {
+    static func write(_ listed: Listed, _ json: inout JSONWriter) {
         let delivery = listed.delivery
         json.key("id")
         json.string(id(of: delivery, to: listed.webhook))

@@ -25,7 +25,7 @@ enum EraseCalls {
                     their identity. An identity that another person also holds stays with that person, and the \
                     answer names it. proof shows that the erasure is in the journal: the members of journal_receipt.
                     """,
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 responses: [.init(.ok, "The receipt.", schema: receipt)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
@@ -34,7 +34,7 @@ enum EraseCalls {
                     let (name, project, id) = (
                         PersonName(request.parameters[0], caller, tools), caller.project, request.id
                     )
-                    let isDry = try request.isDryRun()
+                    let (isDry, unchanged) = (try request.isDryRun(), try IfUnchanged(request))
                     return .read { snapshot throws(StoreFault) in
                         switch name.find(in: snapshot) {
                         case .failure(let problem): return .answer(problem.response(id))
@@ -42,8 +42,10 @@ enum EraseCalls {
                             guard let profile = try Profile(person, in: project, snapshot) else {
                                 return .answer(Native.problem(.refused(.noSuchPerson), id))
                             }
-                            if isDry { return .answer(preview(profile, snapshot, project)) }
-                            return try erase(person, profile.members.map(\.id), in: project, id, snapshot, signer)
+                            if isDry { return .answer(try preview(profile, snapshot, project)) }
+                            let members = profile.members.map(\.id)
+                            if try unchanged.isBroken(by: members, snapshot) { return unchanged.refusal(id) }
+                            return try erase(person, members, in: project, id, snapshot, signer)
                         }
                     }
                 }))
@@ -114,7 +116,9 @@ enum EraseCalls {
     }
 
     /// Shows the facts that an erasure would remove.
-    private static func preview(_ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID) -> Response {
+    private static func preview(
+        _ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID
+    ) throws(StoreFault) -> Response {
         let members = profile.members.map(\.id)
         var kept: [Erased.Kept] = []
         for (_, identity) in profile.identities {
@@ -123,10 +127,12 @@ enum EraseCalls {
             if !others.isEmpty { kept.append(Erased.Kept(type: identity.type, holders: others.sorted())) }
         }
         let erased = Erased(people: members, rows: profile.counts, documents: 0, tombstones: [], kept: kept)
+        let last = try snapshot.lastCall()
         return Native.json(.ok) { json in
             write(erased, isDry: true, &json)
             json.key("identities")
             json.integer(profile.identities.count)
+            IfUnchanged.write(last, &json)
         }
     }
 
@@ -175,6 +181,7 @@ enum EraseCalls {
                     .init("type", .string(), required: true), .init("held_by", .array(.string()), required: true),
                 ])), required: true),
         .init("identities", .integer("The number of identities; only for a dry run.")),
+        .init("last_seq", .integer("The last call that the answer knows, for if_seq; only for a dry run.")),
         .init("proof", JournalProofCalls.receiptSchema),
     ])
 }

@@ -15,7 +15,7 @@ enum GrantCalls {
                     The person needs one user of the Entitlements dialect. A grant that is still active stays as it is. With \
                     ?dry_run=true nothing changes.
                     """,
-                query: [dryRun],
+                query: [dryRun, IfUnchanged.parameter],
                 request: .object(
                     [
                         .init("entitlement", .string("The id of the entitlement."), required: true),
@@ -45,7 +45,7 @@ enum GrantCalls {
             .delete, "/onym/v1/people/:id/grants/:entitlement", scope: .consoleAct,
             operation: Operation(
                 id: "grant_end", summary: "Ends a person's grant of an entitlement. Purchases stay.",
-                query: [dryRun],
+                query: [dryRun, IfUnchanged.parameter],
                 request: .object([.init("reason", .string("The reason, for the journal."))], others: false),
                 responses: [.init(.ok, "The access of the person before and after the call.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict])),
@@ -69,7 +69,7 @@ enum GrantCalls {
     private static let schema = Schema.object([
         .init("dry_run", .boolean(), required: true), .init("entitlement", .string(), required: true),
         .init("principal", .string("The owner of the grant."), required: true),
-        .init("now", entries, required: true), .init("then", entries, required: true),
+        .init("now", entries, required: true), .init("then", entries, required: true), IfUnchanged.member,
     ])
 }
 
@@ -79,6 +79,7 @@ private struct Granting: Sendable {
     private let entitlement: String
     private let reason: String?
     private let isDry: Bool
+    private let unchanged: IfUnchanged
     private let project: ProjectID
     private let id: RequestID
     private let now: Instant
@@ -89,6 +90,7 @@ private struct Granting: Sendable {
         (self.entitlement, self.reason) = (entitlement, reason)
         name = PersonName(request.parameters[0], caller, tools)
         (isDry, project, id, now) = (try request.isDryRun(), caller.project, request.id, caller.now)
+        unchanged = try IfUnchanged(request)
     }
 
     /// The entitlements of a person, with their ends.
@@ -116,7 +118,7 @@ private struct Granting: Sendable {
                 }
             }
             let act = GrantAccess(entitlement, to: identity(of: found.user, snapshot), expiresAt: until, reason: reason)
-            return finish(found, then, act)
+            return try finish(found, then, act, snapshot)
         }
     }
 
@@ -137,8 +139,8 @@ private struct Granting: Sendable {
                 if rest.isEmpty { return nil }
                 return (entry.id, rest.contains { $0.until == nil } ? nil : rest.compactMap(\.until).max())
             }
-            return finish(
-                found, then, RevokeAccess(entitlement, of: identity(of: found.user, snapshot), reason: reason))
+            let act = RevokeAccess(entitlement, of: identity(of: found.user, snapshot), reason: reason)
+            return try finish(found, then, act, snapshot)
         }
     }
 
@@ -194,12 +196,17 @@ private struct Granting: Sendable {
 
     private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), id)) }
 
-    private func finish(_ found: Found, _ then: Entries, _ act: some Act) -> Step {
-        let response = answer(found, then)
-        return isDry ? .answer(response) : .call(PreparedCall(act) { _, _ in response })
+    private func finish(
+        _ found: Found, _ then: Entries, _ act: some Act, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Step {
+        let response = answer(found, then, try isDry ? snapshot.lastCall() : nil)
+        if isDry { return .answer(response) }
+        let call = PreparedCall(act) { _, _ in response }
+        let members = snapshot.group(of: found.user.person).members
+        return try unchanged.step(call, ifSame: members, id, snapshot)
     }
 
-    private func answer(_ found: Found, _ then: Entries) -> Response {
+    private func answer(_ found: Found, _ then: Entries, _ last: JournalSequence?) -> Response {
         Native.json(.ok) { json in
             json.key("dry_run")
             json.bool(isDry)
@@ -211,6 +218,7 @@ private struct Granting: Sendable {
             write(found.access.entitlements.map { ($0.id, $0.until) }, &json)
             json.key("then")
             write(then, &json)
+            IfUnchanged.write(last, &json)
         }
     }
 

@@ -13,7 +13,7 @@ enum MergeCalls {
                 id: "merge_make",
                 summary: "Merges two people: reads show them as one. No row is rewritten.",
                 description: "With ?dry_run=true the call answers the result of the merge, and changes nothing.",
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 request: .object([
                     .init("from", .string("A person, by an id of any form."), required: true),
                     .init("into", .string("The other person, by an id of any form."), required: true),
@@ -25,7 +25,7 @@ enum MergeCalls {
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
-                    let isRepeatable = request.isRepeatable
+                    let (isRepeatable, unchanged) = (request.isRepeatable, try IfUnchanged(request))
                     let (from, into, reason) = try wanted(request, caller, tools)
                     return .read { snapshot throws(StoreFault) in
                         let wanted: MergePeople
@@ -50,13 +50,14 @@ enum MergeCalls {
                             merge = made
                         }
                         let preview = try MergePreview(merge, in: project, snapshot)
+                        let last = try isDry ? snapshot.lastCall() : nil
                         if isDry {
-                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, .none, &$0) })
+                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, .none, last, &$0) })
                         }
-                        return .call(
-                            PreparedCall(wanted) { merge, _ in
-                                Native.json(.ok) { write(merge, id: merge.id, preview, .none, &$0) }
-                            })
+                        let call = PreparedCall(wanted) { merge, _ in
+                            Native.json(.ok) { write(merge, id: merge.id, preview, .none, last, &$0) }
+                        }
+                        return try unchanged.step(call, ifSame: people(of: preview, and: merge), id, snapshot)
                     }
                 })),
         Endpoint(
@@ -69,15 +70,16 @@ enum MergeCalls {
                     on the merge. Their answers stay. depended_count is null if the search for these calls took too \
                     long; GET /onym/v1/merges/{id}/depended searches longer. With ?dry_run=true nothing changes.
                     """,
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 request: .object([.init("reason", .string("The reason, for the journal."))]),
                 responses: [.init(.ok, "The merge, and the facts that return to the joining side.", schema: schema)]
-                    + Native.problems([.badRequest, .notFound, .unprocessableContent])),
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
                     let (isRepeatable, directory) = (request.isRepeatable, tools.directory)
+                    let unchanged = try IfUnchanged(request)
                     let undo = UndoMerge(try mergeID(request), reason: try reason(request, tools))
                     let missing = Step.answer(Native.problem(.refused(.noSuchMerge), id))
                     return .read { snapshot throws(StoreFault) in
@@ -95,17 +97,19 @@ enum MergeCalls {
                             dependent, snapshot throws(StoreFault) in
                             guard isPossible(snapshot) else { return missing }
                             let preview = try MergePreview(merge, in: project, snapshot)
+                            let last = try isDry ? snapshot.lastCall() : nil
                             if isDry {
-                                return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
+                                return .answer(
+                                    Native.json(.ok) { write(merge, id: merge.id, preview, dependent, last, &$0) })
                             }
-                            return .call(
-                                PreparedCall(undo) { _, _ in
-                                    Native.json(.ok) { json in
-                                        write(merge, id: merge.id, preview, dependent, &json)
-                                        json.key("undone")
-                                        json.bool(true)
-                                    }
-                                })
+                            let call = PreparedCall(undo) { _, _ in
+                                Native.json(.ok) { json in
+                                    write(merge, id: merge.id, preview, dependent, last, &json)
+                                    json.key("undone")
+                                    json.bool(true)
+                                }
+                            }
+                            return try unchanged.step(call, ifSame: people(of: preview, and: merge), id, snapshot)
                         }
                     }
                 })),
@@ -233,8 +237,14 @@ enum MergeCalls {
 
     // MARK: - What is answered
 
+    /// The people that a merge or its undo concerns: both sides. A merge that another merge doubles has one side only.
+    private static func people(of preview: MergePreview, and merge: Merge) -> [PersonID] {
+        preview.joining + preview.joined + [merge.from, merge.into]
+    }
+
     private static func write(
-        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: Dependent, _ json: inout JSONWriter
+        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: Dependent, _ last: JournalSequence?,
+        _ json: inout JSONWriter
     ) {
         json.key("id")
         json.string(id.map { "m_\($0.rawValue)" })
@@ -286,11 +296,13 @@ enum MergeCalls {
             }
         }
         dependent.write(&json, next: "depended_next")
+        IfUnchanged.write(last, &json)
     }
 
     private static let schema = Schema.object(
         members + Dependent.members + [
-            .init("depended_next", AdminText.optionalText, required: true), .init("undone", .boolean()),
+            .init("depended_next", AdminText.optionalText, required: true), IfUnchanged.member,
+            .init("undone", .boolean()),
         ])
 
     private static let members: [Schema.Property] = [

@@ -34,6 +34,8 @@ package enum Native {
         package let stores: StoreTools
         /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
+        /// The use that a key makes of its limits; nil for a key that has not called.
+        package let keyLimit: @Sendable (KeyID, Instant) -> KeyLimitUse?
         package let counts: @Sendable () -> StoreCounts
         /// The counts of accepted calls without the effect that the client expects.
         package let warnings: ClientWarnings
@@ -59,6 +61,7 @@ package enum Native {
             backups: BackupTools,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, masterKeys: MasterKeys, keyUse: @escaping @Sendable (KeyID) -> Instant?,
+            keyLimit: @escaping @Sendable (KeyID, Instant) -> KeyLimitUse?,
             counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
             firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?, isForTrying: Bool,
@@ -76,7 +79,7 @@ package enum Native {
             self.warnings = warnings
             self.mint = mint
             self.masterKeys = masterKeys
-            self.keyUse = keyUse
+            (self.keyUse, self.keyLimit) = (keyUse, keyLimit)
             self.counts = counts
             self.unreadiness = unreadiness
             self.clockBehindSeconds = clockBehindSeconds
@@ -107,6 +110,7 @@ package enum Native {
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
             routes: routes(sources) + StatusCalls.routes(sources) + RequestCalls.routes(sources) + DayCalls.routes
+                + LimitCalls.routes(sources) + TopCalls.routes()
                 + BucketCalls.routes
                 + CompactCalls.routes(sources)
                 + BackupCalls.routes(sources.backups, at: door) + MasterKeyCalls.routes(sources, at: door)
@@ -115,7 +119,7 @@ package enum Native {
                 + ExportCalls.routes + PeopleCalls.routes
                 + SearchCalls.routes(sources) + ScanCalls.routes + HeldCalls.routes + MergeReads.routes
                 + UndoCalls.routes
-                + AuditCalls.routes
+                + AuditCalls.routes + JournalCalls.routes
                 + ExplainCalls.routes
                 + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + SplitCalls.routes + SplitReads.routes

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that find what a text names: people, merges, splits, purchases, keys. They are for a person who has an id or a value, and
+/// The calls that find what a text names: people, merges, splits, purchases, keys, requests, deliveries. They are for a person who has an id or a value, and
 /// does not know its type. A browser sends the text in a body, so that no log of a proxy has the value.
 enum SearchCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] { [byQuery(sources), byBody(sources)] }
@@ -61,6 +61,7 @@ enum SearchCalls {
         case install(Install)
         case key(AccessKey)
         case request(RequestEntry)
+        case delivery(DeliveryCalls.Listed)
     }
 
     private static func search(
@@ -113,6 +114,9 @@ enum SearchCalls {
                 if let purchase = try snapshot.purchase(id) { found.append(.purchase(purchase)) }
             }
             if let install = try snapshot.install(text, in: project) { found.append(.install(install)) }
+            if let delivery = try DeliveryCalls.delivery(text, in: project, snapshot) {
+                found.append(.delivery(delivery))
+            }
             found += named.map { .key($0) }
             // The log is read from its end to its start. So other things come first, and only an id that the server made is
             // looked for; GET /onym/v1/requests/{id} finds also the ids that clients chose.
@@ -199,6 +203,9 @@ enum SearchCalls {
             json.decimalString(key.id.rawValue)
             json.key("name")
             json.string(key.name)
+        case .delivery(let delivery):
+            json.string("delivery")
+            DeliveryCalls.write(delivery, &json)
         case .request(let entry):
             json.string("request")
             RequestCalls.writeHead(entry, &json)
@@ -220,6 +227,7 @@ enum SearchCalls {
                                     .string(
                                         oneOf: [
                                             "person", "merge", "split", "purchase", "install", "key", "request",
+                                            "delivery",
                                         ]), required: true),
                                 .init("person", .string()),
                                 .init("match", .object([.init("type", .string()), .init("value", .string())])),
@@ -230,7 +238,9 @@ enum SearchCalls {
                                 .init("product", AdminText.optionalText), .init("name", .string()),
                                 .init("request_id", .string()), .init("at", .string()),
                                 .init("route", AdminText.optionalText), .init("status", .integer()),
-                                .init("state", .string()),
+                                .init("state", .string()), .init("webhook", .string()), .init("seq", .integer()),
+                                .init("attempts", .integer()), .init("first_tried_at", AdminText.optionalText),
+                                .init("next_try_at", AdminText.optionalText), .init("fault", AdminText.optionalText),
                             ])), required: true),
                 ]))
         ] + Native.problems([])

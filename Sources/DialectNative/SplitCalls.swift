@@ -55,7 +55,7 @@ enum SplitCalls {
                     let (name, wanted) = (
                         PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
                     )
-                    let since = try sequence(request)
+                    let unchanged = try IfUnchanged(request)
                     let unique = tools.directory.strategy(of: project).unique
                     return .read { snapshot throws(StoreFault) in
                         var into: PersonID?
@@ -93,8 +93,8 @@ enum SplitCalls {
                             let preview = try SplitPreview(undoing: made.split, made.identities, snapshot).reversed
                             return .call(PreparedCall(act) { split, _ in answer(split.id, preview) })
                         }
-                        if let since, try isChanged([person] + (into.map { [$0] } ?? []), since: since, snapshot) {
-                            return .answer(changed(id))
+                        if try unchanged.isBroken(by: [person] + (into.map { [$0] } ?? []), snapshot) {
+                            return unchanged.refusal(id)
                         }
                         let preview = try SplitPreview(act, plan, in: project, snapshot)
                         if isDry { return .answer(answer(nil, preview)) }
@@ -121,7 +121,7 @@ enum SplitCalls {
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
                     let isRepeatable = request.isRepeatable
                     let split = try splitID(request)
-                    let (reason, since) = (try MergeCalls.reason(request, tools), try sequence(request))
+                    let (reason, unchanged) = (try MergeCalls.reason(request, tools), try IfUnchanged(request))
                     let missing = Native.problem(.refused(.noSuchSplit), id)
                     return .read { snapshot throws(StoreFault) in
                         guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }
@@ -145,9 +145,7 @@ enum SplitCalls {
                         guard [person, into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
                             return .answer(Native.problem(.refused(.noSuchPerson), id))
                         }
-                        if let since, try isChanged([person, into], since: since, snapshot) {
-                            return .answer(changed(id))
-                        }
+                        if try unchanged.isBroken(by: [person, into], snapshot) { return unchanged.refusal(id) }
                         let preview = try SplitPreview(undoing: made.split, made.identities, snapshot)
                         if isDry {
                             if let moved = preview.movedOn {
@@ -281,14 +279,6 @@ enum SplitCalls {
         }
     }
 
-    private static func sequence(_ request: borrowing Request) throws(Rejection) -> JournalSequence? {
-        guard let text = request.query?["if_seq"] else { return nil }
-        guard let number = Int64(decimal: text), number >= 0 else {
-            throw AdminText.wrong("if_seq must be the last_seq of a dry run.", request.id)
-        }
-        return JournalSequence(rawValue: number)
-    }
-
     private static func refusal(ofEmpty act: SplitPerson) -> Refusal? {
         act.parts.isEmpty && act.content.isEmpty ? .nothingToSplit : nil
     }
@@ -317,23 +307,6 @@ enum SplitCalls {
 
     private static let callsLookedAt = 200
 
-    private static func isChanged(
-        _ people: [PersonID], since sequence: JournalSequence, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Bool {
-        for person in people {
-            if let last = try snapshot.calls(of: person, before: nil, limit: 1).first, last.sequence > sequence {
-                return true
-            }
-        }
-        return false
-    }
-
-    private static func changed(_ id: RequestID) -> Response {
-        Native.problem(
-            .conflict, code: "changed_meanwhile",
-            "One of the people has changed since the dry run. Make another dry run.", id)
-    }
-
     // MARK: - What is answered
 
     private static func answer(_ id: SplitID?, _ preview: SplitPreview, isUndone: Bool = false) -> Response {
@@ -350,7 +323,7 @@ enum SplitCalls {
 
     private static let parameters: [Schema.Property] = [
         DryRun.parameter,
-        .init("if_seq", .integer("The last_seq of a dry run.")),
+        IfUnchanged.parameter,
     ]
 
     private static let amounts = Schema.object([

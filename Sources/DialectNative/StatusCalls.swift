@@ -15,28 +15,66 @@ package struct ServerStatus: Sendable {
     package let freeBytes: Int64?
     /// The reason why the store takes no calls; nil if it takes calls.
     package let fault: String?
-    package let clockBehindMilliseconds: Int64
-    /// The number of calls that wait for the writer.
+    /// The last fault of the store since the server started; nil for a store without a fault.
+    package let lastFault: SeenFault?
+    package let clock: Clock
+    /// The number of calls that wait for the writer, and the time for which the oldest of them has waited.
     package let queuedCalls: Int
+    package let oldestMilliseconds: Int64
     package let counts: StoreCounts
-    /// The hash of the console's files; nil without a console.
-    package let console: String?
+    /// The hash of the console's files, and their bytes; nil without a console.
+    package let console: (hash: String, bytes: Int)?
+
+    /// What the server knows of its clock.
+    package struct Clock: Sendable {
+        /// The time by which the clock is behind the journal.
+        package let behindMilliseconds: Int64
+        /// The time by which the clock was ahead of the last store that answered; nil before the first answer.
+        package let aheadMilliseconds: Int64?
+        /// The last times that somebody set the clock.
+        package let steps: [ClockStep]
+
+        package init(behindMilliseconds: Int64, aheadMilliseconds: Int64?, steps: [ClockStep]) {
+            self.behindMilliseconds = behindMilliseconds
+            self.aheadMilliseconds = aheadMilliseconds
+            self.steps = steps
+        }
+    }
+
+    /// A fault of the store.
+    package struct SeenFault: Sendable {
+        package let at: Instant
+        package let text: String
+
+        package init(at: Instant, text: String) { (self.at, self.text) = (at, text) }
+    }
 
     package init(
         version: String, startedAt: Instant, store: String, bytes: Int64?, freeBytes: Int64?, fault: String?,
-        clockBehindMilliseconds: Int64, queuedCalls: Int, counts: StoreCounts, console: String?
+        lastFault: SeenFault?, clock: Clock, queuedCalls: Int, oldestMilliseconds: Int64, counts: StoreCounts,
+        console: (hash: String, bytes: Int)?
     ) {
+        (self.lastFault, self.clock, self.oldestMilliseconds) = (lastFault, clock, oldestMilliseconds)
         self.version = version
         self.startedAt = startedAt
         self.store = store
         self.bytes = bytes
         self.freeBytes = freeBytes
         self.fault = fault
-        self.clockBehindMilliseconds = clockBehindMilliseconds
         self.queuedCalls = queuedCalls
         self.counts = counts
         self.console = console
     }
+}
+
+/// A time at which somebody set the clock of the server.
+package struct ClockStep: Equatable, Sendable {
+    /// The moment after the step.
+    package let at: Instant
+    /// The time by which the clock was set ahead; negative for a clock that was set back.
+    package let milliseconds: Int64
+
+    package init(at: Instant, milliseconds: Int64) { (self.at, self.milliseconds) = (at, milliseconds) }
 }
 
 /// The call that answers the state of the server: is it well, and how full is it?
@@ -49,7 +87,9 @@ enum StatusCalls {
                     id: "server", summary: "Answers the state of the server: version, store, clock and queue.",
                     description: """
                         With several projects, only the operator gets the size of the store, the queue and the last \
-                        call of the journal.
+                        call of the journal. clock.behind_ms compares with the journal, and clock.ahead_ms with the app \
+                        stores; it is null before a store answered. clock.steps are the last times that somebody set \
+                        the clock. store.last_fault is null if the store has not failed since the start.
                         """,
                     responses: [
                         .init(
@@ -86,6 +126,17 @@ enum StatusCalls {
                 json.bool(status.fault == nil)
                 json.key("fault")
                 json.string(status.fault)
+                json.key("last_fault")
+                if let fault = status.lastFault {
+                    json.object { json in
+                        json.key("at")
+                        json.moment(fault.at)
+                        json.key("fault")
+                        json.string(fault.text)
+                    }
+                } else {
+                    json.null()
+                }
                 guard isWhole else { return }
                 for (name, number) in [("bytes", status.bytes), ("free_bytes", status.freeBytes)] {
                     json.key(name)
@@ -97,13 +148,28 @@ enum StatusCalls {
                 json.key("now")
                 json.moment(now)
                 json.key("behind_ms")
-                json.integer(status.clockBehindMilliseconds)
+                json.integer(status.clock.behindMilliseconds)
+                json.key("ahead_ms")
+                if let ahead = status.clock.aheadMilliseconds { json.integer(ahead) } else { json.null() }
+                json.key("steps")
+                json.array { json in
+                    for step in status.clock.steps {
+                        json.object { json in
+                            json.key("at")
+                            json.moment(step.at)
+                            json.key("ms")
+                            json.integer(step.milliseconds)
+                        }
+                    }
+                }
             }
             if isWhole {
                 json.key("queue")
                 json.object { json in
                     json.key("calls")
                     json.integer(status.queuedCalls)
+                    json.key("oldest_ms")
+                    json.integer(status.oldestMilliseconds)
                 }
                 json.key("last_seq")
                 json.integer(status.counts.lastSequence.rawValue)
@@ -112,7 +178,9 @@ enum StatusCalls {
             if let console = status.console {
                 json.object { json in
                     json.key("hash")
-                    json.string(console)
+                    json.string(console.hash)
+                    json.key("bytes")
+                    json.integer(console.bytes)
                 }
             } else {
                 json.null()

@@ -18,7 +18,7 @@ enum TransferCalls {
                     playstore:TOKEN. If several stores have the transaction, the answer is 409 ambiguous. to is a person \
                     with one identity of the Entitlements dialect, in any form. With ?dry_run=true nothing changes.
                     """,
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 request: .object([
                     .init("transaction", .string("The purchase."), required: true),
                     .init("to", .string("The new owner."), required: true),
@@ -61,6 +61,7 @@ enum TransferCalls {
         let to: PersonName
         let reason: String?
         let isDry: Bool
+        let unchanged: IfUnchanged
         let project: ProjectID
         let id: RequestID
 
@@ -80,6 +81,7 @@ enum TransferCalls {
             }
             (self.transaction, self.to, self.reason) = (transaction, PersonName(to, caller, tools), reason)
             (isDry, project, id) = (try request.isDryRun(), caller.project, request.id)
+            unchanged = try IfUnchanged(request)
         }
 
         func step(_ snapshot: any Snapshot) throws(StoreFault) -> Step {
@@ -114,30 +116,15 @@ enum TransferCalls {
             for owner in purchase.owners { from += [try snapshot.accessUser(owner)?.principal].compactMap(\.self) }
             let (former, name, isDry) = (from, user.principal, isDry)
             let act = MovePurchase(purchase.id, to: user.person, isDryRun: isDry, reason: reason)
-            return .call(
-                PreparedCall(act) { reply, _ in
-                    Native.json(.ok) { json in
-                        json.key("id")
-                        json.string(reply.transfer.map { "t_\($0.rawValue)" })
-                        json.key("dry_run")
-                        json.bool(isDry)
-                        json.key("transactions")
-                        json.array { json in
-                            json.object { json in
-                                json.key("transaction_id")
-                                json.string(purchase.transaction)
-                                json.key("product_id")
-                                json.string(purchase.product)
-                                for (key, names) in [("from", former.filter { $0 != name }), ("to", [name])] {
-                                    json.key(key)
-                                    json.array { json in
-                                        for name in names { json.string(name) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                })
+            let last = try isDry ? snapshot.lastCall() : nil
+            let call = PreparedCall(act) { reply, _ in
+                let item: Item = (purchase.transaction, purchase.product, former.filter { $0 != name }, [name])
+                return Native.json(.ok) { json in
+                    write(reply.transfer, isDry: isDry, [item], &json)
+                    IfUnchanged.write(last, &json)
+                }
+            }
+            return try unchanged.step(call, ifSame: purchase.owners + [user.person], id, snapshot)
         }
 
         private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), id)) }
@@ -164,28 +151,36 @@ enum TransferCalls {
 
     private static let moved = Schema.object([
         .init("id", AdminText.optionalText, required: true), .init("dry_run", .boolean(), required: true),
-        transactions,
+        transactions, IfUnchanged.member,
     ])
+
+    /// A purchase with its former owners and its new owners.
+    private typealias Item = (transaction: String, product: String, from: [String], to: [String])
 
     private static func answer(_ undone: TransferUndone) -> Response {
         Native.json(.ok) { json in
-            json.key("id")
-            json.string("t_\(undone.id.rawValue)")
-            json.key("dry_run")
-            json.bool(undone.isDryRun)
-            json.key("transactions")
-            json.array { json in
-                for item in undone.items {
-                    json.object { json in
-                        json.key("transaction_id")
-                        json.string(item.transaction)
-                        json.key("product_id")
-                        json.string(item.product)
-                        for (key, names) in [("from", item.from), ("to", item.to)] {
-                            json.key(key)
-                            json.array { json in
-                                for name in names { json.string(name) }
-                            }
+            let items: [Item] = undone.items.map { ($0.transaction, $0.product, $0.from, $0.to) }
+            write(undone.id, isDry: undone.isDryRun, items, &json)
+        }
+    }
+
+    private static func write(_ id: TransferID?, isDry: Bool, _ items: [Item], _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(id.map { "t_\($0.rawValue)" })
+        json.key("dry_run")
+        json.bool(isDry)
+        json.key("transactions")
+        json.array { json in
+            for item in items {
+                json.object { json in
+                    json.key("transaction_id")
+                    json.string(item.transaction)
+                    json.key("product_id")
+                    json.string(item.product)
+                    for (key, names) in [("from", item.from), ("to", item.to)] {
+                        json.key(key)
+                        json.array { json in
+                            for name in names { json.string(name) }
                         }
                     }
                 }

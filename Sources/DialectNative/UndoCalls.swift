@@ -54,7 +54,7 @@ enum UndoCalls {
                 query: [
                     DryRun.parameter,
                     .init("cascade", .boolean("Whether to take back the later calls that built on the call, too.")),
-                    .init("if_seq", .integer("The last_seq of a dry run.")),
+                    IfUnchanged.parameter,
                 ],
                 request: .object([.init("reason", .string("The reason, for the journal."))]),
                 responses: [.init(.ok, "The facts that the undo ends and brings back.", schema: undoneSchema)]
@@ -146,7 +146,7 @@ private struct Undoing: Sendable {
     private let isDry: Bool
     private let isRepeatable: Bool
     private let isCascade: Bool
-    private let ifSequence: JournalSequence?
+    private let unchanged: IfUnchanged
     private let reason: String?
 
     /// The greatest number of calls that one request takes back.
@@ -162,14 +162,7 @@ private struct Undoing: Sendable {
         case "true": isCascade = true
         default: throw AdminText.wrong("cascade must be true or false.", request.id)
         }
-        if let text = request.query?["if_seq"] {
-            guard let number = Int64(decimal: text) else {
-                throw AdminText.wrong("if_seq must be the last_seq of an answer.", request.id)
-            }
-            ifSequence = JournalSequence(rawValue: number)
-        } else {
-            ifSequence = nil
-        }
+        unchanged = try IfUnchanged(request)
         reason = try MergeCalls.reason(request, tools)
     }
 
@@ -187,8 +180,8 @@ private struct Undoing: Sendable {
             case .failure(let refusal): return refuse(refusal)
             case .success(let calls): above = calls
             }
-            if let ifSequence, try hasChanged(([call] + above).flatMap(\.plan.people), since: ifSequence, snapshot) {
-                return refuse(.changedMeanwhile)
+            if try unchanged.isBroken(by: ([call] + above).flatMap(\.plan.people), snapshot) {
+                return unchanged.refusal(request)
             }
             return Dependent.search(on: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo) {
                 dependent, snapshot throws(StoreFault) in
@@ -221,17 +214,6 @@ private struct Undoing: Sendable {
             waiting += later.above
         }
         return .success(found.values.sorted { $0.call.sequence > $1.call.sequence })
-    }
-
-    private func hasChanged(
-        _ people: [PersonID], since sequence: JournalSequence, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Bool {
-        for person in Set(people) {
-            if let last = try snapshot.calls(of: person, before: nil, limit: 1).first, last.sequence > sequence {
-                return true
-            }
-        }
-        return false
     }
 
     /// Takes back the calls above the call, one after the other, and then the call. Each of them is a call of the journal.
@@ -287,8 +269,7 @@ private struct Undoing: Sendable {
         UndoCalls.write(built: built, &json)
         UndoCalls.write(call.factsEnded, call.factsBack, of: call.call, &json)
         dependent.write(&json, next: "depended_next")
-        json.key("last_seq")
-        json.integer(Int(last.rawValue))
+        IfUnchanged.write(last, &json)
         json.key("warnings")
         json.array { json in
             for warning in call.warnings { json.string(warning) }

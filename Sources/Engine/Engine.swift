@@ -50,8 +50,16 @@ package final class Engine: Sendable {
         package init() {}
     }
 
+    /// A call that waits for the writer.
+    private struct Waiting: Sendable {
+        let lane: Int
+        let job: Job
+        /// The moment of its arrival, by the clock that nobody can set.
+        let since: UInt64
+    }
+
     private struct Queue: Sendable {
-        var jobs: [(lane: Int, job: Job)] = []
+        var jobs: [Waiting] = []
         /// The bytes of the waiting jobs.
         var bytes = 0
         var isStopping = false
@@ -195,6 +203,12 @@ package final class Engine: Sendable {
     /// The number of calls that wait for the writer.
     package var queueDepth: Int { queue.withLock { $0.jobs.count } }
 
+    /// The time for which the oldest call in the queue has waited, in milliseconds; 0 for an empty queue.
+    package var oldestMilliseconds: Int64 {
+        guard let since = queue.withLock({ $0.jobs.first?.since }) else { return 0 }
+        return Int64((max(monotonic(), since) - since) / 1_000_000)
+    }
+
     // MARK: - For the loops
 
     /// Answers a call at once if the call changes nothing.
@@ -230,12 +244,12 @@ package final class Engine: Sendable {
 
     /// Puts all jobs into the queue, or no job if the queue is full or the engine stops.
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
-        let bytes = jobs.reduce(0) { $0 + $1.act.byteCount }
+        let (bytes, now) = (jobs.reduce(0) { $0 + $1.act.byteCount }, monotonic())
         return queue.change { queue in
             guard !queue.isStopping, queue.jobs.count + jobs.count <= limits.queuedCalls,
                 queue.jobs.isEmpty || queue.bytes + bytes <= limits.queuedBytes
             else { return false }
-            for job in jobs { queue.jobs.append((lane, job)) }
+            for job in jobs { queue.jobs.append(Waiting(lane: lane, job: job, since: now)) }
             queue.bytes += bytes
             return true
         }
@@ -470,7 +484,7 @@ package final class Engine: Sendable {
     }
 
     /// Takes the next batch from the queue.
-    private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
+    private func take(_ queue: inout Queue) -> [Waiting] {
         var end = 0
         var bytes = 0
         while end < queue.jobs.count {
@@ -491,7 +505,7 @@ package final class Engine: Sendable {
         return Array(queue.jobs[..<end])
     }
 
-    private func process(_ batch: [(lane: Int, job: Job)], _ writer: Writer) {
+    private func process(_ batch: [Waiting], _ writer: Writer) {
         let start = monotonic()
         let answers = writer.process(batch.map(\.job), at: clock())
         if case .failure(.fault(let fault)) = answers.first {
@@ -506,7 +520,7 @@ package final class Engine: Sendable {
     }
 
     /// Delivers the answers of each loop together.
-    private func answer(_ batch: [(lane: Int, job: Job)], _ answers: [Writer.Answer]) {
+    private func answer(_ batch: [Waiting], _ answers: [Writer.Answer]) {
         for lane in sightings.indices {
             var answered: [(Job, Writer.Answer)] = []
             for (index, entry) in batch.enumerated() where entry.lane == lane {

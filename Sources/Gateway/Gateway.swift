@@ -129,6 +129,9 @@ package final class Gateway: Sendable {
     /// The last use of a key since the server started.
     package func lastUse(of key: KeyID) -> Instant? { limiter.bucket(of: key).lastUse }
 
+    /// The use that a key makes of its limits since the server started; nil for a key that has not called.
+    package func limit(of key: KeyID, at now: Instant) -> KeyLimitUse? { limiter.use(of: key, at: now) }
+
     /// Answers all waiting questions. The readers' threads must still run.
     package func stop() {
         watchers.stop()

@@ -37,6 +37,8 @@ package final class RateLimiter: Sendable {
         }
 
         private static let noteMilliseconds: Int64 = 3_600_000
+
+        fileprivate let refused = Monitor(RefusedCalls())
     }
 
     /// A limit that a call has exceeded, and the time to wait.
@@ -67,12 +69,38 @@ package final class RateLimiter: Sendable {
 
     /// Counts a call with a key. Answers the used part of the key's limit in percent, if the key has a limit.
     package func count(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) -> Int? {
-        try key.flatMap { key throws(Exceeded) in try RateLimiter.count(bucket.slot, key, at: now) }
+        do throws(Exceeded) {
+            return try key.flatMap { key throws(Exceeded) in try RateLimiter.count(bucket.slot, key, at: now) }
+        } catch {
+            bucket.refused.withLock { $0.add(at: now) }
+            throw error
+        }
     }
 
     /// Counts a call of the Claim dialect, which has a limit of its own.
     package func countClaim(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) {
-        _ = try claim.flatMap { claim throws(Exceeded) in try RateLimiter.count(bucket.claimSlot, claim, at: now) }
+        do throws(Exceeded) {
+            _ = try claim.flatMap { claim throws(Exceeded) in try RateLimiter.count(bucket.claimSlot, claim, at: now) }
+        } catch {
+            bucket.refused.withLock { $0.add(at: now) }
+            throw error
+        }
+    }
+
+    /// What a key has used of its limits, and the calls that were refused; nil for a key that has not called.
+    package func use(of key: KeyID, at now: Instant) -> KeyLimitUse? {
+        guard let bucket = keys.withLock({ $0[key] }) else { return nil }
+        let moment = RateLimiter.microseconds(now)
+        let shares = [
+            (self.key, bucket.slot.load(ordering: .relaxed)), (claim, bucket.claimSlot.load(ordering: .relaxed)),
+        ]
+        .map { pace, slot in pace.map { $0.percentage(owing: $0.debt(slot, at: moment)) } ?? 0 }
+        return bucket.refused.withLock { refused in
+            KeyLimitUse(
+                refusedInHour: refused.count(in: RefusedCalls.hour, at: now),
+                refusedInDay: refused.count(in: RefusedCalls.day, at: now), lastAt: refused.lastAt,
+                percentage: shares.max() ?? 0)
+        }
     }
 
     private static func count(_ slot: borrowing Atomic<UInt64>, _ pace: Pace, at now: Instant) throws(Exceeded) -> Int {

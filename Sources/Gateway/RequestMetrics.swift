@@ -3,6 +3,7 @@ package import Engine
 import HTTPMessage
 package import HTTPServer
 package import Telemetry
+import Threads
 
 /// Counts the work of the server and the engine, for Prometheus. Each loop has its own counters.
 package final class RequestMetrics: ServerObserver, EngineObserver {
@@ -19,6 +20,8 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let unproven = Counters(count: Dialect.allCases.count)
     private let warnings: ClientWarnings
     private let log: RequestLog?
+    private let seenFault = Monitor<(text: String, at: UInt64)?>(nil)
+    private let monotonic: @Sendable () -> UInt64
     private let faultLog: RepeatedLog
     private let recoveryLog: RepeatedLog
     private let clockLog: RepeatedLog
@@ -52,6 +55,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     ) {
         self.warnings = warnings
         self.log = log
+        self.monotonic = monotonic
         faultLog = RepeatedLog(logger, monotonic: monotonic)
         recoveryLog = RepeatedLog(logger, monotonic: monotonic)
         clockLog = RepeatedLog(logger, monotonic: monotonic)
@@ -89,7 +93,17 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     package func faulted(_ fault: StoreFault) {
         faults.add(at: 0)
+        let now = monotonic()
+        seenFault.withLock { $0 = (fault.description, now) }
         faultLog.log(.error, "The store failed.", [("fault", .text(fault.description))])
+    }
+
+    /// The last fault of the store, and the time since then in milliseconds; nil if the store has not failed.
+    package var lastFault: (text: String, agoMilliseconds: Int64)? {
+        let now = monotonic()
+        return seenFault.withLock { seen in
+            seen.map { ($0.text, Int64((max(now, $0.at) - $0.at) / 1_000_000)) }
+        }
     }
 
     package func recovered() {
@@ -193,7 +207,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
         text.gauge(
             "onym_clock_behind_seconds",
-            help: "Seconds by which the clock is behind the journal, whose time never goes back.",
+            help: "Seconds by which the clock is behind the last call of the journal.",
             clockBehindMilliseconds / 1000)
     }
 

@@ -257,6 +257,14 @@ package struct PreparedCall: Sendable {
         self.isRemembered = isRemembered
         self.encode = { reply, id in reply.as(A.Answer.self).flatMap { encode($0, id) } }
     }
+
+    private init(_ act: any Act, as other: PreparedCall) {
+        self.act = act
+        (replayKey, isRemembered, encode) = (other.replayKey, other.isRemembered, other.encode)
+    }
+
+    /// The same call, refused unless it repeats an earlier call.
+    package func refused(_ refusal: Refusal) -> PreparedCall { PreparedCall(RefuseUnlessRepeated(refusal), as: self) }
 }
 
 /// Several acts of one request, with the function that writes their common answer. The writer does all acts or no act. In

@@ -196,15 +196,21 @@ enum KeysRevokeCommand: ProgramCommand {
 
 enum StatsCommand: ProgramCommand {
     static let name = "stats"
-    static let summary = "Shows how much data the server has, or what happened on each day."
+    static let summary = "Shows how much data the server has, what happened on each day, or which keys meet limits."
     static let usage = """
-        onym stats [--days N] [--data DIR] [--project ID] [--json]
+        onym stats [--days N | --limits] [--data DIR] [--project ID] [--json]
 
-        --days counts what the calls of the last N days did, 1 to 90, for each day in UTC.
+        --days counts what the calls of the last N days did, 1 to 90, for each day in UTC. --limits lists the keys whose
+        calls were refused in the last day because of a limit; it needs a running server.
         """
     static let valuedFlags = ["days", "project"]
+    static let switches = ["json", "limits"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        if context.arguments.has("limits") {
+            guard context.arguments["days"] == nil else { throw .usage("--days and --limits do not go together.") }
+            return try context.show("GET", "/onym/v1/stats/limits")
+        }
         guard let days = context.arguments["days"] else { return try context.show("GET", "/onym/v1/stats") }
         return try context.show("GET", "/onym/v1/stats/days" + CallText.query([("days", days)]))
     }

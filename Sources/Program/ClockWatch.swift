@@ -1,4 +1,5 @@
 import CivilTime
+import DialectNative
 import Domain
 import Engine
 import Telemetry
@@ -12,8 +13,8 @@ final class ClockWatch: Sendable {
         var aheadOfStores: Int64?
         /// The two clocks at the last look.
         var last: (wall: Int64, monotonic: UInt64)?
-        /// The last time that somebody set the clock.
-        var step: (milliseconds: Int64, monotonic: UInt64)?
+        /// The last times that somebody set the clock, the oldest first.
+        var steps: [(step: ClockStep, monotonic: UInt64)] = []
         var isStopping = false
         var isTold = false
     }
@@ -23,6 +24,7 @@ final class ClockWatch: Sendable {
     static let stepSlack: Int64 = 30_000
     private static let stepShownNanoseconds: UInt64 = 3600 * 1_000_000_000
     private static let pauseMilliseconds = 60_000
+    private static let stepsAtMost = 20
 
     private let clock: @Sendable () -> Instant
     private let monotonic: @Sendable () -> UInt64
@@ -64,7 +66,10 @@ final class ClockWatch: Sendable {
         state.withLock { state in
             if let last = state.last {
                 let step = wall - last.wall - Int64((monotonic - min(monotonic, last.monotonic)) / 1_000_000)
-                if abs(step) > ClockWatch.stepSlack { state.step = (step, monotonic) }
+                if abs(step) > ClockWatch.stepSlack {
+                    let seen = ClockStep(at: Instant(milliseconds: wall), milliseconds: step)
+                    state.steps = state.steps.suffix(ClockWatch.stepsAtMost - 1) + [(seen, monotonic)]
+                }
             }
             state.last = (wall, monotonic)
         }
@@ -74,9 +79,15 @@ final class ClockWatch: Sendable {
     /// The seconds by which the server's clock is ahead of the stores'; negative if it is behind, 0 before the first answer.
     var skewSeconds: Int { Int(state.withLock { $0.aheadOfStores ?? 0 } / 1000) }
 
+    /// The milliseconds by which the server's clock was ahead of the last store that answered; nil before the first answer.
+    var aheadMilliseconds: Int64? { state.withLock { $0.aheadOfStores } }
+
+    /// The last times that somebody set the clock, the oldest first.
+    var steps: [ClockStep] { state.withLock { $0.steps.map(\.step) } }
+
     /// The sentences about a clock that is wrong, or that was set a short time ago.
     var problems: [String] {
-        let (ahead, step) = state.withLock { ($0.aheadOfStores ?? 0, $0.step) }
+        let (ahead, step) = state.withLock { ($0.aheadOfStores ?? 0, $0.steps.last) }
         var problems: [String] = []
         if abs(ahead) > ClockWatch.storeSlack {
             problems.append(
@@ -85,7 +96,8 @@ final class ClockWatch: Sendable {
         }
         if let step, monotonic() - min(monotonic(), step.monotonic) < ClockWatch.stepShownNanoseconds {
             problems.append(
-                "The clock was set \(step.milliseconds > 0 ? "ahead" : "back") by \(abs(step.milliseconds) / 1000) s.")
+                "The clock was set \(step.step.milliseconds > 0 ? "ahead" : "back") by \(abs(step.step.milliseconds) / 1000) s."
+            )
         }
         return problems
     }

@@ -16,7 +16,7 @@ enum DemoCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let isRemoving = context.arguments.has("remove")
         let code = try context.show(
-            isRemoving ? "DELETE" : "POST", "/onym/v1/demo\(PeopleCommands.dryRun(context))")
+            isRemoving ? "DELETE" : "POST", "/onym/v1/demo\(PeopleCommands.conditions(context))")
         if !isRemoving, !context.isForPrograms, !context.arguments.has("dry-run") {
             context.terminal.note(
                 """

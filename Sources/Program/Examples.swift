@@ -52,6 +52,7 @@ package struct Example: Sendable {
             "identities", "ada.berg@example.com --type customerid",
             "identities\n  holder …  type customerid  value demo-1001  …\n…"),
         Example("shared", "demo-1007", "shared\n  - type          ios_idfv\n…"),
+        Example("largest", "--by rows --limit 1", "people\n  - id          …\n…"),
         Example("lanes", "ada.berg@example.com", "lanes\n  type customerid  value demo-1001  rows 3  …\n…"),
         Example("merges", "--limit 1", "merges\n  id m_…  from …  into …  root …  rule administrator  …\n…"),
         Example(

@@ -158,13 +158,44 @@ enum IdentitiesCommand: ProgramCommand {
 /// `onym shared`: lists the identities that a person shares with other people.
 enum SharedCommand: ProgramCommand {
     static let name = "shared"
-    static let summary = "Lists the identities of a person that other people hold too, with these people."
-    static let usage = "onym shared ID [--data DIR] [--project ID] [--json]"
-    static let operands = ["ID"]
-    static let valuedFlags = ["project"]
+    static let summary = "Lists the identities of a person that other people hold too, or the most shared identities."
+    static let usage = """
+        onym shared ID [--data DIR] [--project ID] [--json]
+        onym shared [--min N] [--type TYPE] [--limit N] [--data DIR] [--project ID] [--json]
+
+        Without a person the command reads all identities of the project. --min is the smallest number of people.
+        """
+    static let operands = ["[ID]"]
+    static let valuedFlags = ["min", "type", "limit", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", try PeopleCommands.path(context.arguments.words[0], context) + "/shared")
+        let (arguments, flags) = (context.arguments, ["min", "type", "limit"])
+        guard let word = arguments.words.first else {
+            let query = CallText.query(flags.map { ($0, arguments[$0]) } + [("wait", "true")])
+            return try context.show("GET", "/onym/v1/identities/shared\(query)")
+        }
+        if let flag = flags.first(where: { arguments[$0] != nil }) {
+            throw .usage("--\(flag) is for the most shared identities, without a person.")
+        }
+        return try context.show("GET", try PeopleCommands.path(word, context) + "/shared")
+    }
+}
+
+/// `onym largest`: lists the largest people.
+enum LargestCommand: ProgramCommand {
+    static let name = "largest"
+    static let summary = "Lists the people with the most identities, members or rows."
+    static let usage = """
+        onym largest [--by identities|members|rows] [--limit N] [--data DIR] [--project ID] [--json]
+
+        The command reads all identities of the project.
+        """
+    static let valuedFlags = ["by", "limit", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query([("by", arguments["by"]), ("limit", arguments["limit"]), ("wait", "true")])
+        return try context.show("GET", "/onym/v1/people/largest\(query)")
     }
 }
 
@@ -204,18 +235,28 @@ enum ExplainCommand: ProgramCommand {
 /// `onym journal`: shows the calls that concern a person.
 enum JournalCommand: ProgramCommand {
     static let name = "journal"
-    static let summary = "Shows the calls about a person, the newest first."
-    static let usage =
-        "onym journal ID [--at MOMENT] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
-    static let operands = ["ID"]
-    static let valuedFlags = ["at", "limit", "cursor", "project"]
+    static let summary = "Shows the calls about a person, the newest first, or the calls of the project in their order."
+    static let usage = """
+        onym journal ID [--at MOMENT] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]
+        onym journal [--after SEQ] [--key KEY] [--kind KIND] [--limit N] [--data DIR] [--project ID] [--json]
+
+        KEY is the id of a key: onym keys list. KIND is a kind of call, such as merge.
+        """
+    static let operands = ["[ID]"]
+    static let valuedFlags = ["at", "limit", "cursor", "after", "key", "kind", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
-        let query = CallText.query([
-            ("at", arguments["at"]), ("limit", arguments["limit"]), ("cursor", arguments["cursor"]),
-        ])
-        return try context.show("GET", "\(try PeopleCommands.path(arguments.words[0], context))/journal\(query)")
+        let (ofPerson, ofProject) = (["at", "cursor"], ["after", "key", "kind"])
+        let query = CallText.query((ofPerson + ofProject + ["limit"]).map { ($0, arguments[$0]) })
+        guard let word = arguments.words.first else {
+            if let flag = ofPerson.first(where: { arguments[$0] != nil }) { throw .usage("--\(flag) needs a person.") }
+            return try context.show("GET", "/onym/v1/journal\(query)")
+        }
+        if let flag = ofProject.first(where: { arguments[$0] != nil }) {
+            throw .usage("--\(flag) is for the journal of the project, without a person.")
+        }
+        return try context.show("GET", "\(try PeopleCommands.path(word, context))/journal\(query)")
     }
 }
 
@@ -223,16 +264,20 @@ enum JournalCommand: ProgramCommand {
 enum MergeCommand: ProgramCommand {
     static let name = "merge"
     static let summary = "Merges two people. No row is rewritten, and undo ends the merge."
-    static let usage = "onym merge FROM INTO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
+    static let usage = """
+        onym merge FROM INTO [--dry-run] [--if-seq N] [--reason TEXT] [--data DIR] [--project ID] [--json]
+
+        --if-seq with the last_seq of a dry run refuses the merge if one of the people changed since.
+        """
     static let operands = ["FROM", "INTO"]
-    static let valuedFlags = ["reason", "project"]
+    static let valuedFlags = ["if-seq", "reason", "project"]
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let words = context.arguments.words
         let (from, into) = (try PeopleCommands.id(words[0], context), try PeopleCommands.id(words[1], context))
         return try context.show(
-            "POST", "/onym/v1/merges\(PeopleCommands.dryRun(context))",
+            "POST", "/onym/v1/merges\(PeopleCommands.conditions(context))",
             body: CallText.body([("from", from), ("into", into), ("reason", context.arguments["reason"])]))
     }
 }
@@ -291,10 +336,8 @@ enum SplitCommand: ProgramCommand {
                 json.string(value)
             }
         }
-        let query = CallText.query([
-            ("dry_run", arguments.has("dry-run") ? "true" : nil), ("if_seq", arguments["if-seq"]),
-        ])
-        return try context.show("POST", "\(try PeopleCommands.path(words[0], context))/split\(query)", body: json.bytes)
+        let path = "\(try PeopleCommands.path(words[0], context))/split\(PeopleCommands.conditions(context))"
+        return try context.show("POST", path, body: json.bytes)
     }
 
     private static func identities(_ words: [String]) throws(CommandFault) -> [(String, String)] {
@@ -362,14 +405,15 @@ enum GrantCommand: ProgramCommand {
     static let name = "grant"
     static let summary = "Grants a person access without a purchase; --end ends the grant."
     static let usage = """
-        onym grant ID ENTITLEMENT [--until MOMENT] [--end] [--dry-run] [--reason TEXT] [--data DIR] [--project ID]
-                   [--json]
+        onym grant ID ENTITLEMENT [--until MOMENT] [--end] [--dry-run] [--if-seq N] [--reason TEXT] [--data DIR]
+                   [--project ID] [--json]
 
         ENTITLEMENT is the id of an entitlement: onym entitlements list. MOMENT is a time such as 2027-01-31T00:00:00Z;
-        without it the grant has no end.
+        without it the grant has no end. --if-seq with the last_seq of a dry run refuses the call if the person changed
+        since.
         """
     static let operands = ["ID", "ENTITLEMENT"]
-    static let valuedFlags = ["until", "reason", "project"]
+    static let valuedFlags = ["until", "if-seq", "reason", "project"]
     static let switches = ["json", "dry-run", "end"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
@@ -377,14 +421,14 @@ enum GrantCommand: ProgramCommand {
         let path = try PeopleCommands.path(words[0], context) + "/grants"
         guard arguments.has("end") else {
             return try context.show(
-                "POST", path + PeopleCommands.dryRun(context),
+                "POST", path + PeopleCommands.conditions(context),
                 body: CallText.body([
                     ("entitlement", words[1]), ("until", arguments["until"]), ("reason", arguments["reason"]),
                 ]))
         }
         guard arguments["until"] == nil else { throw .usage("--until and --end do not go together.") }
         return try context.show(
-            "DELETE", "\(path)/\(PercentCoding.encode(words[1]))\(PeopleCommands.dryRun(context))",
+            "DELETE", "\(path)/\(PercentCoding.encode(words[1]))\(PeopleCommands.conditions(context))",
             body: CallText.body([("reason", arguments["reason"])]))
     }
 }
@@ -394,19 +438,20 @@ enum TransferCommand: ProgramCommand {
     static let name = "transfer"
     static let summary = "Moves a purchase to another user without a receipt. onym undo takes it back."
     static let usage = """
-        onym transfer TRANSACTION TO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]
+        onym transfer TRANSACTION TO [--dry-run] [--if-seq N] [--reason TEXT] [--data DIR] [--project ID] [--json]
 
         TRANSACTION is the original transaction, or the store and the original transaction, such as playstore:TOKEN. TO
-        is a person's id in any form.
+        is a person's id in any form. --if-seq with the last_seq of a dry run refuses the call if one of the owners
+        changed since.
         """
     static let operands = ["TRANSACTION", "TO"]
-    static let valuedFlags = ["reason", "project"]
+    static let valuedFlags = ["if-seq", "reason", "project"]
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         return try context.show(
-            "POST", "/onym/v1/transfers\(PeopleCommands.dryRun(context))",
+            "POST", "/onym/v1/transfers\(PeopleCommands.conditions(context))",
             body: CallText.body([
                 ("transaction", arguments.words[0]), ("to", arguments.words[1]), ("reason", arguments["reason"]),
             ]))
@@ -441,8 +486,8 @@ enum UndoCommand: ProgramCommand {
         SEQ is the number of a call, as onym journal shows it. MERGE is the id of a merge: m_ and a number.
         SPLIT is the id of a split: s_ and a number.
         TRANSFER is the id of a moved purchase: t_ and a number. ALIAS is the id of an alias with a_ before it.
-        --cascade takes back later calls first that changed facts of the call. --if-seq refuses the undo if one of the
-        people of the call changed after the call N.
+        --cascade takes back later calls first that changed facts of the call. --if-seq refuses the undo of a call, a
+        merge or a split if one of its people changed after the call N.
         """
     static let operands = ["SEQ|MERGE|SPLIT|TRANSFER|ALIAS"]
     static let valuedFlags = ["reason", "if-seq", "project"]
@@ -456,8 +501,11 @@ enum UndoCommand: ProgramCommand {
         if path == "calls", Int64(word) == nil {
             throw .usage("\(word) is neither the number of a call nor an id that begins with m_, s_, t_ or a_.")
         }
-        if path != "calls", arguments.has("cascade") || (path != "splits" && arguments["if-seq"] != nil) {
-            throw .usage("--cascade and --if-seq are for calls, and \(word) is no call.")
+        if path != "calls", arguments.has("cascade") {
+            throw .usage("--cascade is for calls, and \(word) is no call.")
+        }
+        if ["transfers", "aliases"].contains(path), arguments["if-seq"] != nil {
+            throw .usage("--if-seq is for calls, merges and splits, and \(word) is none of them.")
         }
         if ["transfers", "aliases"].contains(path), arguments["reason"] != nil {
             throw .usage("--reason is for calls, merges and splits, and \(word) is none of them.")
@@ -476,14 +524,18 @@ enum UndoCommand: ProgramCommand {
 enum EraseCommand: ProgramCommand {
     static let name = "erase"
     static let summary = "Erases a person with its whole group, and prints the receipt. It cannot be undone."
-    static let usage = "onym erase ID [--dry-run] [--data DIR] [--project ID] [--json]"
+    static let usage = """
+        onym erase ID [--dry-run] [--if-seq N] [--data DIR] [--project ID] [--json]
+
+        --if-seq with the last_seq of a dry run refuses the call if the person changed since.
+        """
     static let operands = ["ID"]
-    static let valuedFlags = ["project"]
+    static let valuedFlags = ["if-seq", "project"]
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try context.show(
-            "DELETE", PeopleCommands.typedPath(context.arguments.words[0]) + PeopleCommands.dryRun(context))
+            "DELETE", PeopleCommands.typedPath(context.arguments.words[0]) + PeopleCommands.conditions(context))
     }
 }
 
@@ -555,7 +607,13 @@ enum PeopleCommands {
         }
     }
 
-    static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }
+    /// The query of a call that can be tried first.
+    static func conditions(_ context: CommandContext) -> String {
+        let arguments = context.arguments
+        return CallText.query([
+            ("dry_run", arguments.has("dry-run") ? "true" : nil), ("if_seq", arguments["if-seq"]),
+        ])
+    }
 
     /// The id of the person that a word names in any form.
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {

@@ -26,7 +26,7 @@ package enum Program {
             "people",
             [
                 FindCommand.self, RecentCommand.self, PersonCommand.self, IdentitiesCommand.self,
-                SharedCommand.self, MergesCommand.self,
+                SharedCommand.self, LargestCommand.self, MergesCommand.self,
                 ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
                 SplitCommand.self, SplitsCommand.self, LanesCommand.self,
                 CallCommand.self, UndoCommand.self, AccessCommand.self, GrantCommand.self, TransferCommand.self,

@@ -196,7 +196,8 @@ package final class RunningServer: Sendable {
             let signer = AnswerSigner(secrets.keys)
             inspection = Inspection(
                 secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-                consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
+                consoleFiles: files.map { ($0.set, $0.byteCount) }, firstKeysPath: configuration.firstKeysPath,
+                stores: stores, asksStores: true,
                 signer: signer, backups: configuration.backups, isForTrying: configuration.isForTrying)
             let idsync = IDSync.surface(
                 secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
@@ -478,7 +479,7 @@ final class Inspection: Sendable {
     /// Whether stores can be asked. A command without a server asks none.
     private let asksStores: Bool
     private let console: ConsoleDoor?
-    private let consoleSet: String?
+    private let consoleFiles: (hash: String, bytes: Int)?
     private let firstKeysPath: String?
     private let place: StorePlace
     private let startedAt: Instant
@@ -486,7 +487,7 @@ final class Inspection: Sendable {
 
     init(
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
-        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
+        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleFiles: (hash: String, bytes: Int)? = nil,
         firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false,
         signer: AnswerSigner, backups: BackupTools, isForTrying: Bool
     ) {
@@ -497,7 +498,7 @@ final class Inspection: Sendable {
         self.asksStores = asksStores
         self.firstKeysPath = firstKeysPath
         self.console = console
-        self.consoleSet = consoleSet
+        self.consoleFiles = consoleFiles
         self.place = place
         self.startedAt = startedAt
         self.warnings = warnings
@@ -521,6 +522,7 @@ final class Inspection: Sendable {
             },
             backups: backups, rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, masterKeys: masterKeys, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
+            keyLimit: { [self] key, now in gateway.withLock { $0 }?.limit(of: key, at: now) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
             stores: StoreTools(
                 ask: { [stores, asksStores] purchase, catalog, project, now, directory, next in
@@ -612,11 +614,19 @@ final class Inspection: Sendable {
 
     private func status() -> ServerStatus? {
         guard let parts = parts.withLock({ $0 }) else { return nil }
+        let watch = clockWatch.withLock { $0 }
+        let fault = parts.metrics?.lastFault.map { fault in
+            ServerStatus.SeenFault(
+                at: parts.clock().advanced(byMilliseconds: -fault.agoMilliseconds), text: fault.text)
+        }
         return ServerStatus(
             version: Program.version, startedAt: startedAt, store: place.kind, bytes: place.bytes,
-            freeBytes: place.freeBytes, fault: unreadiness(),
-            clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, queuedCalls: parts.engine.queueDepth,
-            counts: parts.store.counts, console: consoleSet)
+            freeBytes: place.freeBytes, fault: unreadiness(), lastFault: fault,
+            clock: ServerStatus.Clock(
+                behindMilliseconds: parts.engine.clockBehindMilliseconds,
+                aheadMilliseconds: watch?.aheadMilliseconds, steps: watch?.steps ?? []),
+            queuedCalls: parts.engine.queueDepth, oldestMilliseconds: parts.engine.oldestMilliseconds,
+            counts: parts.store.counts, console: consoleFiles)
     }
 
     func metrics() -> [UInt8] {

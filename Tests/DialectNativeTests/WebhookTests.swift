@@ -230,6 +230,8 @@ struct WebhookTests {
         refuses.withLock { $0 = false }
         for delivery in parked {
             let id = try #require(delivery["id"] as? String)
+            let found = try client.get("/onym/v1/search?q=\(id)").list("results")
+            #expect(found.map { $0["kind"] as? String } == ["delivery"] && found[0]["state"] as? String == "parked")
             #expect(try client.post("/onym/v1/deliveries/\(id)/replay").status == 200)
             #expect(try client.post("/onym/v1/deliveries/\(id)/replay").status == 404)
         }

@@ -52,6 +52,32 @@ struct RateLimiterTests {
         #expect(try limiter.count(bucket, at: Self.after(1000)) == 100)
     }
 
+    @Test("count the refused calls of the last hour and of the last day")
+    func refusedCalls() throws {
+        let limiter = RateLimiter(RateLimits(key: RateLimit(perSecond: 1, burst: 1), identity: .off))
+        let (key, minute) = (KeyID(rawValue: 1), Int64(60_000))
+        #expect(limiter.use(of: key, at: Self.start) == nil, "a key that has not called")
+        let bucket = limiter.bucket(of: key)
+        func refused(_ count: Int, _ milliseconds: Int64) {
+            #expect(granted(count + 1, at: Self.after(milliseconds)) { _ = try limiter.count(bucket, at: $0) } == 1)
+        }
+        func counts(_ milliseconds: Int64) -> [Int] {
+            limiter.use(of: key, at: Self.after(milliseconds)).map { [$0.refusedInHour, $0.refusedInDay] } ?? []
+        }
+        refused(3, 0)
+        #expect(limiter.use(of: key, at: Self.start)?.percentage == 100)
+        refused(2, 30 * minute)
+        #expect(counts(30 * minute) == [5, 5])
+        #expect(counts(70 * minute) == [2, 5])
+        #expect(limiter.use(of: key, at: Self.after(70 * minute))?.lastAt == Self.after(30 * minute))
+        refused(1, 20 * 60 * minute)
+        #expect(counts(20 * 60 * minute) == [1, 6])
+        #expect(counts(26 * 60 * minute) == [0, 1])
+        refused(4, 90 * 24 * 60 * minute)
+        #expect(counts(90 * 24 * 60 * minute) == [4, 4], "months without a call")
+        #expect(counts(100 * 24 * 60 * minute) == [0, 0])
+    }
+
     @Test("hold each key to a limit of its own")
     func keysApart() throws {
         let limiter = RateLimiter(RateLimits(key: RateLimit(perSecond: 1, burst: 1), identity: .off))

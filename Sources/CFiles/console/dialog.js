@@ -1,4 +1,4 @@
-// Dialogs. A dialog that changes something shows what is so now and what would be so then, and asks for a reason.
+// Dialogs.
 
 import { newKey } from "./api.js";
 import { h, show, tell } from "./h.js";
@@ -6,7 +6,7 @@ import { facts, failure, fill } from "./list.js";
 
 let numbers = 0;
 
-/** Opens a dialog; focus goes into it, and back when it closes. */
+/** Opens a dialog. */
 export function open(title, content, buttons = [], onClose = () => {}) {
   const before = document.activeElement;
   const name = `dialog-${numbers += 1}`;
@@ -25,7 +25,7 @@ export function open(title, content, buttons = [], onClose = () => {}) {
   return close;
 }
 
-/** Shows a secret once. It is kept nowhere. */
+/** Shows a secret once. */
 export function secret(title, text, note) {
   const field = h("input", { readonly: true, value: text, "aria-label": title, autocomplete: "off" });
   open(title, [h("p", {}, note), h("div", { class: "field" }, field)], [h("button", {
@@ -39,12 +39,10 @@ const reasonCharacters = 500;
 
 /** Opens a dialog for a call that changes something.
  *
- * - fields: inputs, each {name, label, value, help}.
  * - dry: answers the result of the call with nothing done, from the values of the fields.
- * - columns: makes {now, then, more} from the dry run's answer.
- * - run: does the call, from the values, the reason, and the key of a repeated call.
- * - proof: a text that must be typed as it is, for what cannot be undone.
- * - takesReason: whether the call keeps a reason.
+ * - columns: makes {now, then, more} from it.
+ * - run: does the call, from the values, the reason, and the options of the call.
+ * - proof: a text that must be typed as it is.
  */
 export function change({ title, verb, fields = [], dry, columns, run, done, proof, takesReason = true, note }) {
   const key = newKey();
@@ -56,15 +54,22 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
   const proofField = h("input", { id: "change-proof", autocomplete: "off", spellcheck: "false" });
   const button = h("button", { class: "act", type: "submit", disabled: true }, verb);
   let seen = null;
+  let last;
   let turn = 0;
   let timer;
 
   const isReady = () => seen !== null && (!takesReason || reason.value.trim() !== "") && (!proof || proofField.value === proof);
   const look = () => { button.disabled = !isReady(); };
-  const preview_ = (result) => {
+  const drawn = (result) => {
     const { now, then, more } = columns(result);
     return [now && h("div", { class: "two" },
       h("section", { class: "box" }, h("h3", {}, "Now"), now), h("section", { class: "box" }, h("h3", {}, "Then"), then)), more ?? null];
+  };
+  const ask = async (signal) => {
+    const result = await dry({ ...values }, signal);
+    last = result?.last_seq;
+    if (last) delete result.last_seq;
+    return result;
   };
   const rehearse = () => {
     const mine = turn += 1;
@@ -72,11 +77,15 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     look();
     if (fields.some((field) => !field.optional && values[field.name].trim() === "")) { show(preview); return Promise.resolve(); }
     return fill(preview, 4, async (signal) => {
-      const result = await dry({ ...values }, signal);
-      const parts = preview_(result);
+      const result = await ask(signal);
+      const parts = drawn(result);
       if (mine === turn) { seen = JSON.stringify(result); look(); }
       return parts;
     });
+  };
+  const anew = async () => {
+    await rehearse();
+    show(trouble, h("p", { class: "failure", role: "alert" }, "Something changed meanwhile. Look again."));
   };
   reason.addEventListener("input", look);
   proofField.addEventListener("input", look);
@@ -104,18 +113,13 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     button.disabled = true;
     show(trouble);
     try {
-      const again = await dry({ ...values });
-      if (JSON.stringify(again) !== seen) {
-        seen = JSON.stringify(again);
-        show(preview, preview_(again));
-        show(trouble, h("p", { class: "failure", role: "alert" }, "Something changed meanwhile. Look at the columns again."));
-        look();
-        return;
-      }
-      const result = await run({ ...values }, reason.value.trim(), key);
+      const again = JSON.stringify(await ask());
+      if (again !== seen) { await anew(); return; }
+      const result = await run({ ...values }, reason.value.trim(), { idempotencyKey: key, query: { if_seq: last } });
       close();
       done?.(result);
     } catch (fault) {
+      if (fault.code === "changed_meanwhile") { await anew(); return; }
       show(trouble, failure(fault));
       look();
     }

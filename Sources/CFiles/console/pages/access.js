@@ -60,7 +60,7 @@ export function grant(profile, again) {
     ],
     dry: (values, signal) => post(path`/people/${profile.id}/grants`, body(values), { query: { dry_run: true }, signal }),
     columns: accessColumns,
-    run: (values, reason, idempotencyKey) => post(path`/people/${profile.id}/grants`, body(values, reason), { idempotencyKey }),
+    run: (values, reason, options) => post(path`/people/${profile.id}/grants`, body(values, reason), options),
     done: (result) => { tell(`${result.entitlement} is granted.`); again(); },
   });
 }
@@ -69,7 +69,7 @@ function endGrant(member, entitlement, again) {
   change({
     title: "End a grant", verb: "End the grant", note: "Purchases stay. A person who has the entitlement by a purchase too keeps it.",
     dry: (_, signal) => remove(path`/people/${member}/grants/${entitlement}`, { query: { dry_run: true }, signal }), columns: accessColumns,
-    run: (_, reason, idempotencyKey) => remove(path`/people/${member}/grants/${entitlement}`, { body: { reason }, idempotencyKey }),
+    run: (_, reason, options) => remove(path`/people/${member}/grants/${entitlement}`, { body: { reason }, ...options }),
     done: () => { tell("The grant has ended."); again(); },
   });
 }
@@ -94,7 +94,7 @@ export function move(transaction, to, again) {
     ],
     dry: (values, signal) => post("/transfers", body(values), { query: { dry_run: true }, signal }),
     columns: moveColumns,
-    run: (values, reason, idempotencyKey) => post("/transfers", body(values, reason), { idempotencyKey }),
+    run: (values, reason, options) => post("/transfers", body(values, reason), options),
     done: (result) => {
       again();
       if (!result.id) { tell("The purchase belonged to this user already."); return; }
@@ -108,7 +108,7 @@ export function undoMove(transfer, again) {
   change({
     title: `Undo the transfer ${transfer}`, verb: "Undo the transfer", takesReason: false,
     dry: (_, signal) => post(path`/transfers/${transfer}/undo`, {}, { query: { dry_run: true }, signal }), columns: moveColumns,
-    run: (_, _reason, idempotencyKey) => post(path`/transfers/${transfer}/undo`, {}, { idempotencyKey }),
+    run: (_, _reason, options) => post(path`/transfers/${transfer}/undo`, {}, options),
     done: () => { tell("The purchase is back with its former owners."); again(); },
   });
 }

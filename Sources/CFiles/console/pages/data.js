@@ -4,8 +4,8 @@ import { get, may, path, post, remove } from "../api.js";
 import { counted, h, moment, show, shown, tell } from "../h.js";
 import { change } from "../dialog.js";
 import { empty, facts, failure, fill, paged, table } from "../list.js";
+import { exportLines } from "./exporting.js";
 import { importFile, interrupted } from "./importing.js";
-import { holders } from "./person.js";
 import { personLink } from "./changes.js";
 
 const pollMilliseconds = 1500;
@@ -27,6 +27,11 @@ export default async function data(place, { heading, leave }) {
     } }, "Start a compaction") : null];
   });
   const jobs = h("div");
+  const trouble = h("div");
+  const copy = async () => {
+    show(trouble);
+    try { await post("/backups"); tell("The copy has started."); lookAtJobs(); } catch (fault) { show(trouble, failure(fault)); }
+  };
   let jobTimer;
   leave(() => clearTimeout(jobTimer));
   const lookAtJobs = () => fill(jobs, 4, async (signal) => {
@@ -44,7 +49,9 @@ export default async function data(place, { heading, leave }) {
       } }, "stop") : null],
     ], all)];
   });
-  show(place, h("h2", {}, "Import"), may.administer ? h("p", { class: "row" }, h("button", { type: "button", onclick: () => importFile(null, lookAtJobs) }, "Import a file…")) : null, jobs,
+  show(place, h("h2", {}, "Import, export, copy"), may.administer ? h("p", { class: "row" }, h("button", { type: "button", onclick: () => importFile(null, lookAtJobs) }, "Import a file…"),
+      h("button", { type: "button", onclick: () => exportLines("Export the project", "/export", "onym-project.jsonl", "The export has all facts of the project, as lines that an import reads. Its size is known at its end. The browser keeps it in memory; for a large project use onym export --all.") }, "Export the project…"),
+      h("button", { type: "button", onclick: copy }, "Copy the store")) : null, trouble, jobs,
     h("h2", {}, "Compaction"), h("p", { class: "soft" }, "It removes the bytes of erased data from all files. The server starts one after each erasure, and once a day."), state,
     may.act ? [h("h2", {}, "Devices"), h("p", { class: "soft" }, "A device that many people have used can be released: then it names nobody."),
       h("button", { type: "button", onclick: release }, "Release a device…")] : null,
@@ -60,10 +67,10 @@ function release() {
   change({
     title: "Release a device", verb: "Release",
     fields: [{ name: "type", label: "Type of the device's identity", help: "For example ios_idfv." }, { name: "value", label: "Value" }],
-    dry: async ({ type, value }, signal) => (await holders(type.trim(), value, signal)).map((person) => ({ root: person.root, label: person.label ?? person.root })),
-    columns: (people) => ({ now: people.length ? [h("p", {}, `${counted(people.length, "person", "people")} hold the device:`), people.slice(0, 50).map((person) => [personLink(person.root, person.label), h("br")])] : "Nobody holds the device.",
+    dry: ({ type, value }, signal) => post(path`/devices/${type.trim()}/${value}/release`, {}, { query: { dry_run: true }, signal }),
+    columns: ({ now }) => ({ now: [h("p", {}, `${counted(now.length, "person", "people")} hold the device:`), now.slice(0, 50).map((person) => [personLink(person), h("br")])],
       then: "Nobody holds the device. Its next call makes a new person, or finds the person of another identity." }),
-    run: ({ type, value }, reason, idempotencyKey) => post(path`/devices/${type.trim()}/${value}/release`, { reason }, { idempotencyKey }),
+    run: ({ type, value }, reason, options) => post(path`/devices/${type.trim()}/${value}/release`, { reason }, options),
     done: (result) => tell(`Released from ${counted(result.released_from, "person", "people")}.`),
   });
 }

@@ -49,6 +49,7 @@ export default async function find(place, { heading, parts, leave }) {
       group("Keys", [["Key", (one) => h("a", { href: "#/keys" }, shown(one.name))], ["Id", (one) => shown(one.id, "id")]], of("key")),
       group("Requests", [["Request", (one) => h("a", { href: `#/requests/${encodeURIComponent(one.request_id)}` }, shown(one.request_id, "id"))], ["Answered", (one) => moment(one.at)],
         ["Route", (one) => h("code", {}, shown(one.route))], ["Status", (one) => String(one.status)]], of("request")),
+      group("Deliveries", [["Delivery", (one) => h("a", { href: "#/webhooks" }, shown(one.id, "id"))], ["Call", (one) => String(one.seq)], ["State", (one) => shown(one.state)], ["Fault", (one) => shown(one.fault)]], of("delivery")),
       scan(text, leave),
     ];
   }));

@@ -79,7 +79,7 @@ function removeDemo(again) {
     dry: (_, signal) => remove("/demo", { query: { dry_run: true }, signal }),
     columns: (result) => ({ now: `${counted(result.erased, "person", "people")} of the demo data.`,
       then: result.left.length ? `These people are erased. ${counted(result.left.length, "person", "people")} stay, because a merge joined them with other people.` : "These people are erased. The demo data can be made again." }),
-    run: (_, reason, idempotencyKey) => remove("/demo", { idempotencyKey }),
+    run: (_, reason, options) => remove("/demo", options),
     done: (result) => { tell(`Removed ${counted(result.erased, "person", "people")}.`); again(); },
   });
 }

@@ -36,7 +36,7 @@ export default async function keys(place, { heading, again }) {
         return found && { id: found.id, name: found.name, ended: found.revoked_at ?? found.retired_at ?? null };
       },
       columns: (found) => ({ now: found?.ended ? "It has ended already." : "It is in force.", then: "It is refused." }),
-      run: (_, _reason, idempotencyKey) => post(`${path`/${name}/${one.id}`}/${verb === "Retire" ? "retire" : "revoke"}`, {}, { idempotencyKey }),
+      run: (_, _reason, options) => post(`${path`/${name}/${one.id}`}/${verb === "Retire" ? "retire" : "revoke"}`, {}, options),
       done: () => { tell("Done."); again(); },
     }) }, `${verb.toLowerCase()}…`) : null;
   show(place, may.administer ? h("div", { class: "row actions" }, h("button", { type: "button", onclick: () => makeKey(again) }, "Make a key…"),

@@ -1,10 +1,11 @@
 // A person: who this is, what belongs to the person, and what happened.
 
-import { get, lines, may, path, post, remove } from "../api.js";
+import { get, may, path, post, remove } from "../api.js";
 import { counted, h, id, json, moment, plain, show, shown, tell } from "../h.js";
 import { change, open } from "../dialog.js";
-import { empty, facts, failure, filled, long, paged, table } from "../list.js";
+import { empty, facts, filled, long, paged, table } from "../list.js";
 import { receive } from "../feed.js";
+import { exportLines } from "./exporting.js";
 import { label } from "./find.js";
 import { access, grant, move } from "./access.js";
 import { personLink } from "./changes.js";
@@ -258,7 +259,8 @@ function actions(profile, again) {
   if (!may.act) return null;
   const button = (text, act) => h("button", { type: "button", onclick: act }, text);
   return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Split…", () => split(profile, again)), button("Grant…", () => grant(profile, again)), button("Move a purchase…", () => move("", profile.id, again)), button("Why one with…", () => ask(profile)),
-    button("Export", () => exportAll(profile)), may.administer ? button("Erase…", () => erase(profile)) : null);
+    button("Export", () => exportLines("Export all data of this person", path`/people/${profile.root}/export`, `onym-${profile.root}.jsonl`,
+      `The export has ${counted(profile.identities_count, "identity", "identities")} and all rows. Its size is known at its end.`)), may.administer ? button("Erase…", () => erase(profile)) : null);
 }
 
 function ask(profile) {
@@ -299,7 +301,7 @@ function merge(profile, again) {
     fields: [{ name: "other", label: "The other person", help: "An id, or an identity like email:ada@example.com that one person holds." }],
     dry: async ({ other }, signal) => post("/merges", { from: profile.root, into: await named(other.trim(), signal) }, { query: { dry_run: true }, signal }),
     columns: (result) => mergeColumns(result, false),
-    run: async ({ other }, reason, idempotencyKey) => post("/merges", { from: profile.root, into: await named(other.trim()), reason }, { idempotencyKey }),
+    run: async ({ other }, reason, options) => post("/merges", { from: profile.root, into: await named(other.trim()), reason }, options),
     done: () => { tell("The two are one person now. “Undo…” stands beside the merge."); again(); },
   });
 }
@@ -308,23 +310,18 @@ export function undoMerge(merge, again) {
   change({
     title: `Undo the merge ${merge.id}`, verb: "Undo the merge",
     dry: (_, signal) => post(path`/merges/${merge.id}/undo`, {}, { query: { dry_run: true }, signal }), columns: (result) => mergeColumns(result, true),
-    run: (_, reason, idempotencyKey) => post(path`/merges/${merge.id}/undo`, { reason }, { idempotencyKey }),
+    run: (_, reason, options) => post(path`/merges/${merge.id}/undo`, { reason }, options),
     done: (result) => { tell(result.still_one?.length ? "The merge is undone. Another reason keeps the two one person." : "The two are two people again."); again(); },
   });
 }
 
 function detach(profile, { type, value, holder }, again) {
-  const holders = async (signal) => (await get("/people", { type, value }, { signal })).people.map((person) => person.root);
+  const address = path`/people/${holder}/identities/${type}/${value}`;
   change({
     title: "Remove an identity", verb: "Remove", note: h("span", {}, "A call with ", shown(`${type}:${value}`), " then no longer finds this person. No other person gets the identity."),
-    dry: (_, signal) => holders(signal),
-    columns: (people) => ({ now: people.length ? side(people) : "Nobody has the identity.", then: (() => {
-      // Other members of the group may hold the same identity, and then the person stays found.
-      const others = profile.identities.filter((one) => one.type === type && one.value === value && one.holder !== holder).length;
-      const rest = people.filter((one) => one !== profile.root || others > 0);
-      return rest.length ? side(rest) : "Nobody has the identity.";
-    })() }),
-    run: (_, reason, idempotencyKey) => remove(path`/people/${holder}/identities/${type}/${value}`, { body: { reason }, idempotencyKey }),
+    dry: (_, signal) => remove(address, { query: { dry_run: true }, signal }),
+    columns: (result) => ({ now: side(result.now), then: result.then.length ? side(result.then) : "Nobody has the identity." }),
+    run: (_, reason, options) => remove(address, { body: { reason }, ...options }),
     done: () => { tell("The identity is removed."); again(); },
   });
 }
@@ -340,34 +337,8 @@ function erase(profile) {
       more: result.kept.length ? table("What stays, because another person holds it too", [
         ["Type", (kept) => shown(kept.type)], ["Held by", (kept) => kept.held_by.map((one) => [personLink(one), " "])]], result.kept) : null,
     }),
-    run: (_, _reason, idempotencyKey) => remove(path`/people/${profile.root}`, { idempotencyKey }),
+    run: (_, _reason, options) => remove(path`/people/${profile.root}`, options),
     done: (result) => open("Erased", [h("p", {}, `${counted(result.people.length, "person", "people")} are erased. Tombstones drop what arrives late:`),
       long("Tombstones", [["Tombstone", (one) => shown(one.id, "id")], ["Type", (one) => shown(one.type)]], result.tombstones, empty("None."))], [], () => { location.hash = "#/people"; }),
   });
-}
-
-function exportAll(profile) {
-  const stop = new AbortController();
-  const state = h("p", { role: "status" }, `The export has ${counted(profile.identities_count, "identity", "identities")} and all rows. Its size is known at its end.`);
-  const start = h("button", { type: "button", class: "act", onclick: async () => {
-    start.disabled = true;
-    const pieces = [];
-    let bytes = 0;
-    try {
-      const count = await lines(path`/people/${profile.root}/export`, (text) => {
-        pieces.push(text);
-        bytes += text.length;
-        show(state, `${(bytes / 1e6).toFixed(1)} MB so far.`);
-      }, stop.signal);
-      const address = URL.createObjectURL(new Blob(pieces, { type: "application/jsonl" }));
-      const link = document.createElement("a");
-      link.href = address;
-      link.download = `onym-${profile.root}.jsonl`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(address), 10_000);
-      show(state, `Done: ${counted(count, "line")}.`);
-    } catch (fault) { if (!stop.signal.aborted) show(state, failure(fault)); }
-    start.disabled = false;
-  } }, "Export");
-  open("Export all data of this person", state, [start], () => stop.abort());
 }

@@ -36,7 +36,6 @@ function columns(result) {
 }
 
 export function split(profile, again) {
-  let seen;
   const body = (values) => {
     const wanted = {};
     if (values.identities.trim()) wanted.identities = identities(values.identities);
@@ -57,29 +56,19 @@ export function split(profile, again) {
       { name: "call", label: "Or all since a call that should have found somebody new", help: "The number of a call in the journal. It stands alone.", optional: true },
       { name: "into", label: "The other person", help: "An id or an identity. Without it the split makes a new person.", optional: true },
     ],
-    dry: async (values, signal) => {
-      const { last_seq, ...result } = await post(path`/people/${profile.id}/split`, body(values), { query: { dry_run: true }, signal });
-      seen = last_seq;
-      return result;
-    },
+    dry: (values, signal) => post(path`/people/${profile.id}/split`, body(values), { query: { dry_run: true }, signal }),
     columns,
-    run: (values, reason, idempotencyKey) =>
-      post(path`/people/${profile.id}/split`, { ...body(values), reason }, { query: { if_seq: seen }, idempotencyKey }),
+    run: (values, reason, options) => post(path`/people/${profile.id}/split`, { ...body(values), reason }, options),
     done: () => { tell("The person is split. “Undo…” stands beside the split."); again(); },
   });
 }
 
 function undoSplit(made, again) {
-  let seen;
   change({
     title: `Undo the split ${made.id}`, verb: "Undo the split",
-    dry: async (_, signal) => {
-      const { last_seq, ...result } = await post(path`/splits/${made.id}/undo`, {}, { query: { dry_run: true }, signal });
-      seen = last_seq;
-      return result;
-    },
+    dry: (_, signal) => post(path`/splits/${made.id}/undo`, {}, { query: { dry_run: true }, signal }),
     columns,
-    run: (_, reason, idempotencyKey) => post(path`/splits/${made.id}/undo`, { reason }, { query: { if_seq: seen }, idempotencyKey }),
+    run: (_, reason, options) => post(path`/splits/${made.id}/undo`, { reason }, options),
     done: () => { tell("The split is undone."); again(); },
   });
 }
@@ -101,15 +90,10 @@ const fact = (one) => h("p", {}, plain(one.fact.replaceAll("_", " ")), " · ", s
 
 /** Takes a call back; the calls that built on it go first. */
 export function takeBack(call, again) {
-  let seen;
   change({
     title: `Take call ${call.seq} back`, verb: "Take back",
     note: "The undo ends what the call began, and brings back what it ended. Its rows stay. The undo can be taken back, too.",
-    dry: async (_, signal) => {
-      const { last_seq, ...result } = await post(path`/calls/${call.seq}/undo`, {}, { query: { dry_run: true, cascade: true }, signal });
-      seen = last_seq;
-      return result;
-    },
+    dry: (_, signal) => post(path`/calls/${call.seq}/undo`, {}, { query: { dry_run: true, cascade: true }, signal }),
     columns: (result) => ({
       now: result.facts_ended.length ? h("div", {}, result.facts_ended.map(fact)) : empty("The undo ends no fact."),
       then: result.facts_back.length ? h("div", {}, result.facts_back.map(fact)) : empty("The undo brings no fact back."),
@@ -117,8 +101,7 @@ export function takeBack(call, again) {
         result.depended_count ? h("p", {}, `${counted(result.depended_count, "later call")} depended on it. Their answers stay.`) : null,
         (result.warnings ?? []).map((warning) => h("p", { class: "look" }, shown(warning)))],
     }),
-    run: (_, reason, idempotencyKey) =>
-      post(path`/calls/${call.seq}/undo`, { reason }, { query: { cascade: true, if_seq: seen }, idempotencyKey }),
+    run: (_, reason, { query, ...options }) => post(path`/calls/${call.seq}/undo`, { reason }, { query: { cascade: true, ...query }, ...options }),
     done: () => { tell("The call is taken back."); again(); },
   });
 }

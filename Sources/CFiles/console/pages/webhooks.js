@@ -19,7 +19,7 @@ export default async function webhooks(place, { heading, again }) {
         title: "Remove a webhook", verb: "Remove", takesReason: false, note: "Its waiting and parked deliveries are removed too.",
         dry: async () => (await get("/webhooks")).webhooks.find((one) => one.id === hook.id) ?? null,
         columns: (one) => ({ now: one ? [shown(one.url), h("p", {}, `${one.waiting ?? 0} deliveries wait, ${one.parked ?? 0} are parked.`)] : "The webhook is gone already.", then: "No webhook." }),
-        run: (_, _reason, idempotencyKey) => remove(path`/webhooks/${hook.id}`, { idempotencyKey }), done: () => { tell("The webhook is removed."); again(); },
+        run: (_, _reason, options) => remove(path`/webhooks/${hook.id}`, options), done: () => { tell("The webhook is removed."); again(); },
       }) }, "remove…")] : null],
     ], hooks) : empty("There is no webhook. A webhook sends changes to an address of yours."),
     h("h2", {}, "Deliveries"), paged("Deliveries that wait or are parked", [
@@ -54,7 +54,7 @@ function replayAll(hook, again) {
     title: "Replay all parked deliveries", verb: "Replay", takesReason: false,
     dry: async (_, signal) => ({ parked: (await get(path`/webhooks/${hook.id}`, {}, { signal })).parked }),
     columns: ({ parked }) => ({ now: `${counted(parked, "delivery is", "deliveries are")} parked, and nobody tries again.`, then: "The server tries them again, for another 24 hours, in the order of the feed." }),
-    run: (_, _reason, idempotencyKey) => post(path`/webhooks/${hook.id}/replay`, {}, { idempotencyKey }),
+    run: (_, _reason, options) => post(path`/webhooks/${hook.id}/replay`, {}, options),
     done: (result) => { tell(`${counted(result.replayed, "delivery waits", "deliveries wait")} again.`); again(); },
   });
 }
