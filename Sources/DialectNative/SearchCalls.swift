@@ -72,24 +72,12 @@ enum SearchCalls {
             throw AdminText.wrong("q must have 1 to \(textBytes.upperBound) bytes.", id)
         }
         let (project, hash) = (caller.project, tools.hash)
-        var names: [(type: IdentityType, value: String)] = []
-        if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
-            let value = String(text[text.index(after: colon)...])
-            names.append((type, value))
-            if type == .email, value.lowercased() != value { names.append((type, value.lowercased())) }
-        }
-        for type in IdentityType.allCases { names.append((type, text)) }
-        if text.lowercased() != text { names.append((.email, text.lowercased())) }
-        let keys = names.map { ($0, IdentityKey($0.type, $0.value.utf8.span, in: project, hash: hash)) }
+        let keys = names(text).map { ($0, IdentityKey($0.type, $0.value.utf8.span, in: project, hash: hash)) }
         let people = [Int64(decimal: text).map(PersonID.init(rawValue:)), PersonID(linkingText: text)]
             .compactMap(\.self)
         let merge = text.hasPrefix("m_") ? Int64(decimal: text.dropFirst(2)).map(MergeID.init(rawValue:)) : nil
         let split = SplitID(text: text)
-        // Names of keys are for administrators.
-        let named =
-            caller.scopes.contains(.admin)
-            ? tools.directory.keys.values.filter { $0.project == project && $0.name == text }
-                .sorted { $0.id.rawValue < $1.id.rawValue } : []
+        let named = accessKeys(named: text, caller, tools)
         let sees = RequestCalls.sees(caller, tools)
         let purchases = AccessWorld.allCases.flatMap { world in
             Purchase.Source.allCases.map { PurchaseID($0, text, in: world, of: project, hash: hash) }
@@ -135,6 +123,26 @@ enum SearchCalls {
         }
     }
 
+    /// The keys of the project with a name. Names of keys are for administrators.
+    private static func accessKeys(named name: String, _ caller: Caller, _ tools: LoopTools) -> [AccessKey] {
+        guard caller.scopes.contains(.admin) else { return [] }
+        return tools.directory.keys.values.filter { $0.project == caller.project && $0.name == name }
+            .sorted { $0.id.rawValue < $1.id.rawValue }
+    }
+
+    /// The identities that a text may name, with its type or without.
+    private static func names(_ text: String) -> [(type: IdentityType, value: String)] {
+        var names: [(type: IdentityType, value: String)] = []
+        if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
+            let value = String(text[text.index(after: colon)...])
+            names.append((type, value))
+            if type == .email, value.lowercased() != value { names.append((type, value.lowercased())) }
+        }
+        for type in IdentityType.allCases { names.append((type, text)) }
+        if text.lowercased() != text { names.append((.email, text.lowercased())) }
+        return names
+    }
+
     /// Whether a text has the form of the ids that the server gives to requests.
     private static func isRequestID(_ text: String) -> Bool {
         text.utf8.count == 32 && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
@@ -162,24 +170,10 @@ enum SearchCalls {
             }
         case .merge(let merge, let undoneAt):
             json.string("merge")
-            json.key("id")
-            json.string("m_\(merge.id.rawValue)")
-            json.key("from")
-            json.decimalString(merge.from.rawValue)
-            json.key("into")
-            json.decimalString(merge.into.rawValue)
-            json.key("undone_at")
-            json.moment(undoneAt)
+            writeChange("m_\(merge.id.rawValue)", from: merge.from, into: merge.into, undoneAt, &json)
         case .split(let made):
             json.string("split")
-            json.key("id")
-            json.string(made.split.id.text)
-            json.key("from")
-            json.decimalString(made.split.person.rawValue)
-            json.key("into")
-            json.decimalString(made.split.into.rawValue)
-            json.key("undone_at")
-            json.moment(made.undo?.at)
+            writeChange(made.split.id.text, from: made.split.person, into: made.split.into, made.undo?.at, &json)
         case .purchase(let purchase):
             json.string("purchase")
             json.key("transaction")
@@ -210,6 +204,20 @@ enum SearchCalls {
             json.string("request")
             RequestCalls.writeHead(entry, &json)
         }
+    }
+
+    /// Writes a merge or a split.
+    private static func writeChange(
+        _ id: String, from: PersonID, into: PersonID, _ undoneAt: Instant?, _ json: inout JSONWriter
+    ) {
+        json.key("id")
+        json.string(id)
+        json.key("from")
+        json.decimalString(from.rawValue)
+        json.key("into")
+        json.decimalString(into.rawValue)
+        json.key("undone_at")
+        json.moment(undoneAt)
     }
 
     private static let responses: [Operation.Answer] =

@@ -32,9 +32,9 @@ package struct ServerStatus: Sendable {
         /// The time by which the clock was ahead of the last store that answered; nil before the first answer.
         package let aheadMilliseconds: Int64?
         /// The last times that somebody set the clock.
-        package let steps: [ClockStep]
+        package let steps: [NoticedStep]
 
-        package init(behindMilliseconds: Int64, aheadMilliseconds: Int64?, steps: [ClockStep]) {
+        package init(behindMilliseconds: Int64, aheadMilliseconds: Int64?, steps: [NoticedStep]) {
             self.behindMilliseconds = behindMilliseconds
             self.aheadMilliseconds = aheadMilliseconds
             self.steps = steps
@@ -68,7 +68,7 @@ package struct ServerStatus: Sendable {
 }
 
 /// A time at which somebody set the clock of the server.
-package struct ClockStep: Equatable, Sendable {
+package struct NoticedStep: Equatable, Sendable {
     /// The moment after the step.
     package let at: Instant
     /// The time by which the clock was set ahead; negative for a clock that was set back.
@@ -119,50 +119,9 @@ enum StatusCalls {
             json.key("started_at")
             json.moment(status.startedAt)
             json.key("store")
-            json.object { json in
-                json.key("kind")
-                json.string(status.store)
-                json.key("writable")
-                json.bool(status.fault == nil)
-                json.key("fault")
-                json.string(status.fault)
-                json.key("last_fault")
-                if let fault = status.lastFault {
-                    json.object { json in
-                        json.key("at")
-                        json.moment(fault.at)
-                        json.key("fault")
-                        json.string(fault.text)
-                    }
-                } else {
-                    json.null()
-                }
-                guard isWhole else { return }
-                for (name, number) in [("bytes", status.bytes), ("free_bytes", status.freeBytes)] {
-                    json.key(name)
-                    if let number { json.integer(number) } else { json.null() }
-                }
-            }
+            json.object { writeStore(status, isWhole: isWhole, &$0) }
             json.key("clock")
-            json.object { json in
-                json.key("now")
-                json.moment(now)
-                json.key("behind_ms")
-                json.integer(status.clock.behindMilliseconds)
-                json.key("ahead_ms")
-                if let ahead = status.clock.aheadMilliseconds { json.integer(ahead) } else { json.null() }
-                json.key("steps")
-                json.array { json in
-                    for step in status.clock.steps {
-                        json.object { json in
-                            json.key("at")
-                            json.moment(step.at)
-                            json.key("ms")
-                            json.integer(step.milliseconds)
-                        }
-                    }
-                }
-            }
+            json.object { writeClock(status.clock, now: now, &$0) }
             if isWhole {
                 json.key("queue")
                 json.object { json in
@@ -184,6 +143,51 @@ enum StatusCalls {
                 }
             } else {
                 json.null()
+            }
+        }
+    }
+
+    private static func writeStore(_ status: ServerStatus, isWhole: Bool, _ json: inout JSONWriter) {
+        json.key("kind")
+        json.string(status.store)
+        json.key("writable")
+        json.bool(status.fault == nil)
+        json.key("fault")
+        json.string(status.fault)
+        json.key("last_fault")
+        if let fault = status.lastFault {
+            json.object { json in
+                json.key("at")
+                json.moment(fault.at)
+                json.key("fault")
+                json.string(fault.text)
+            }
+        } else {
+            json.null()
+        }
+        guard isWhole else { return }
+        for (name, number) in [("bytes", status.bytes), ("free_bytes", status.freeBytes)] {
+            json.key(name)
+            if let number { json.integer(number) } else { json.null() }
+        }
+    }
+
+    private static func writeClock(_ clock: ServerStatus.Clock, now: Instant, _ json: inout JSONWriter) {
+        json.key("now")
+        json.moment(now)
+        json.key("behind_ms")
+        json.integer(clock.behindMilliseconds)
+        json.key("ahead_ms")
+        if let ahead = clock.aheadMilliseconds { json.integer(ahead) } else { json.null() }
+        json.key("steps")
+        json.array { json in
+            for step in clock.steps {
+                json.object { json in
+                    json.key("at")
+                    json.moment(step.at)
+                    json.key("ms")
+                    json.integer(step.milliseconds)
+                }
             }
         }
     }

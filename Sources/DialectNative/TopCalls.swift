@@ -61,14 +61,7 @@ enum TopCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     let least = try AdminText.number(request, "min", in: 2...Int.max) ?? 2
                     let (list, waits) = (try ListQuery(request), try waits(request))
-                    let named = request.query?["type"]
-                    let types =
-                        try named.map { text throws(Rejection) in
-                            guard let type = IdentityType(named: text) else {
-                                throw AdminText.wrong("type must be an identity type.", request.id)
-                            }
-                            return IdentityTypeSet([type])
-                        } ?? IdentityTypeSet(IdentityType.allCases)
+                    let (named, types) = (request.query?["type"], try wantedTypes(request))
                     let (project, strategy) = (caller.project, tools.directory.strategy(of: caller.project))
                     let name = "\(project.rawValue) \(named ?? "")"
                     return lists.step(name, types, in: project, at: caller.now, waits: waits) {
@@ -84,6 +77,15 @@ enum TopCalls {
                         }
                     }
                 }))
+    }
+
+    /// The types that a call asks for; all types without `type`.
+    private static func wantedTypes(_ request: borrowing Request) throws(Rejection) -> IdentityTypeSet {
+        guard let text = request.query?["type"] else { return IdentityTypeSet(IdentityType.allCases) }
+        guard let type = IdentityType(named: text) else {
+            throw AdminText.wrong("type must be an identity type.", request.id)
+        }
+        return IdentityTypeSet([type])
     }
 
     private static let limit = Schema.Property(

@@ -14,7 +14,7 @@ final class ClockWatch: Sendable {
         /// The two clocks at the last look.
         var last: (wall: Int64, monotonic: UInt64)?
         /// The last times that somebody set the clock, the oldest first.
-        var steps: [(step: ClockStep, monotonic: UInt64)] = []
+        var steps: [(step: NoticedStep, monotonic: UInt64)] = []
         var isStopping = false
         var isTold = false
     }
@@ -67,7 +67,7 @@ final class ClockWatch: Sendable {
             if let last = state.last {
                 let step = wall - last.wall - Int64((monotonic - min(monotonic, last.monotonic)) / 1_000_000)
                 if abs(step) > ClockWatch.stepSlack {
-                    let seen = ClockStep(at: Instant(milliseconds: wall), milliseconds: step)
+                    let seen = NoticedStep(at: Instant(milliseconds: wall), milliseconds: step)
                     state.steps = state.steps.suffix(ClockWatch.stepsAtMost - 1) + [(seen, monotonic)]
                 }
             }
@@ -83,7 +83,7 @@ final class ClockWatch: Sendable {
     var aheadMilliseconds: Int64? { state.withLock { $0.aheadOfStores } }
 
     /// The last times that somebody set the clock, the oldest first.
-    var steps: [ClockStep] { state.withLock { $0.steps.map(\.step) } }
+    var steps: [NoticedStep] { state.withLock { $0.steps.map(\.step) } }
 
     /// The sentences about a clock that is wrong, or that was set a short time ago.
     var problems: [String] {

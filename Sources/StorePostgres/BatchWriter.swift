@@ -70,17 +70,7 @@ struct BatchWriter {
                 state.links -= 1
             case .rowAdded(let person, let row): add(row, of: person, in: entry.project, call)
             case .rowSuperseded(let person, let kind, let row):
-                // Another person has the content of a settled row, or an erasure takes it.
-                if entry.kind == .settleRows {
-                    tables.settledRows.add(row.rawValue, call)
-                } else {
-                    tables.supersededRows.add(row.rawValue, call)
-                }
-                let chain = Chain(person: person, kind: kind)
-                guard let before = heads[chain] ?? facts.index.head(of: person, kind) else {
-                    preconditionFailure("A superseded row of no chain.")
-                }
-                heads[chain] = RowHead(kind: kind, last: before.last, count: max(0, before.count - 1))
+                supersede(row, in: Chain(person: person, kind: kind), isSettled: entry.kind == .settleRows, call)
             case .merged(let merge):
                 tables.merges.add(
                     .integer(merge.id.rawValue), .integer(merge.from.rawValue), .integer(merge.into.rawValue),
@@ -105,6 +95,19 @@ struct BatchWriter {
             }
         }
         addCall(entry, isFirst: isFirst)
+    }
+
+    private mutating func supersede(_ row: RowNumber, in chain: Chain, isSettled: Bool, _ call: Int64) {
+        // Another person has the content of a settled row, or an erasure takes it.
+        if isSettled {
+            tables.settledRows.add(row.rawValue, call)
+        } else {
+            tables.supersededRows.add(row.rawValue, call)
+        }
+        guard let before = heads[chain] ?? facts.index.head(of: chain.person, chain.kind) else {
+            preconditionFailure("A superseded row of no chain.")
+        }
+        heads[chain] = RowHead(kind: chain.kind, last: before.last, count: max(0, before.count - 1))
     }
 
     /// Adds a call after its changes, whose last numbers the call has.
