@@ -39,7 +39,7 @@ package struct Example: Sendable {
         Example("journal proof", "--from 3", "{\"from\":3,\"leaves\":4,…}"),
         Example(
             "journal verify", "--receipt receipt.json",
-            "Call 3 is in the journal, and the journal was not changed before it."),
+            "Call 3 of … is in the journal, and the journal was not changed before it."),
         Example("jobs", "compact", "id                compact\nkind              compact\n…\nstate             …\n…"),
         Example("audit", "--limit 1", "calls\n  seq 1  at …  kind set_up  …\n…"),
         Example("settings", "--mode development", "…\nmode                          development  (flag)\n…"),
@@ -52,7 +52,7 @@ package struct Example: Sendable {
             "identities", "ada.berg@example.com --type customerid",
             "identities\n  holder …  type customerid  value demo-1001  …\n…"),
         Example("shared", "demo-1007", "shared\n  - type          ios_idfv\n…"),
-        Example("largest", "--by rows --limit 1", "people\n  - id          …\n…"),
+        Example("largest", "--by rows --limit 1", "people\n  id …  label …\n…"),
         Example("lanes", "ada.berg@example.com", "lanes\n  type customerid  value demo-1001  rows 3  …\n…"),
         Example("merges", "--limit 1", "merges\n  id m_…  from …  into …  root …  rule administrator  …\n…"),
         Example(
@@ -75,7 +75,7 @@ package struct Example: Sendable {
         ),
         Example(
             "transfer", "2000019668766 access_identity:demo-1166 --dry-run --reason \"A new account\"",
-            "…\ntransactions\n  transaction_id 2000019668766  …  from demo-1161  to demo-1166"),
+            "…\ntransactions\n  transaction_id 2000019668766  …  from demo-1161  to demo-1166\n…"),
         Example("purchases check", "playstore:2000019668766 --stored", "purchase\n  transaction     2000019668766\n…"),
         Example(
             "purchases unfreeze", "playstore:2000019668766",

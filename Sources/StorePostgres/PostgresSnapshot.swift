@@ -156,7 +156,7 @@ final class PostgresSnapshot: Snapshot {
         for row in 0..<rows.count {
             let person = PersonID(rawValue: rows.integer(row, 0))
             let root = PersonID(rawValue: rows.integer(row, 1))
-            found[person] = Group(root: root, count: Int(rows.integer(row, 2)), PostgresGroups(self))
+            found[person] = Group(root: root, count: Int(rows.integer(row, 2)), PostgresGroups(self, of: person))
         }
         groups.merge(found) { _, last in last }
         return found
@@ -699,27 +699,27 @@ final class PostgresSnapshot: Snapshot {
 private final class PostgresGroups: GroupSource, @unchecked Sendable {
     // Unchecked: a group is used in the read that found the group, and by the thread of the read.
     private let snapshot: PostgresSnapshot
+    /// The member that was asked for. A later moment of a long read may have the root in another group.
+    private let asked: PersonID
     /// The members, after they were read.
     private var members: [PersonID]?
 
-    init(_ snapshot: PostgresSnapshot) { self.snapshot = snapshot }
+    init(_ snapshot: PostgresSnapshot, of asked: PersonID) { (self.snapshot, self.asked) = (snapshot, asked) }
 
-    func members(ofGroupWith person: PersonID) -> [PersonID] {
+    func members(ofGroupWith _: PersonID) -> [PersonID] {
         if let members { return members }
-        let all = snapshot.members(ofGroupWith: person, after: nil, limit: .max)
+        let all = snapshot.members(ofGroupWith: asked, after: nil, limit: .max)
         members = all
         return all
     }
 
-    func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
-        snapshot.members(ofGroupWith: person, after: after, limit: limit)
+    func members(ofGroupWith _: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        snapshot.members(ofGroupWith: asked, after: after, limit: limit)
     }
 
-    func merges(ofGroupWith person: PersonID) -> [Merge] { snapshot.merges(ofGroupWith: person, limit: nil) }
+    func merges(ofGroupWith _: PersonID) -> [Merge] { snapshot.merges(ofGroupWith: asked, limit: nil) }
 
-    func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge] {
-        snapshot.merges(ofGroupWith: person, limit: limit)
-    }
+    func merges(ofGroupWith _: PersonID, limit: Int) -> [Merge] { snapshot.merges(ofGroupWith: asked, limit: limit) }
 
     func path(from start: PersonID, to end: PersonID) -> [Merge] { snapshot.path(from: start, to: end) }
 }

@@ -51,6 +51,8 @@ private struct MadeCall {
     let id: String
     let act: any Act
     var answer = ""
+    /// The answer's body, where the call was refused.
+    var refusal = ""
     var start = ContinuousClock.now
     var end = ContinuousClock.now
 }
@@ -137,6 +139,7 @@ private final class Crowd: Sendable {
                 ], json: body)
             call.end = .now
             call.answer = read(answer, path)
+            if call.answer == "refused" { call.refusal = answer.body }
         } catch {
             call.answer = "? \(error)"
         }
@@ -240,7 +243,8 @@ private struct Order {
             if expected != call.answer { wrong.append("\(call.id): \(call.act): \(call.answer), not \(expected)") }
             if let decision = try? world.decide(call.act, stamp) { world.keep(decision, stamp) }
         }
-        return wrong + open.map { "\($0.call.id) in \($0.states): \($0.call.act): \($0.call.answer)" }
+        return wrong
+            + open.map { "\($0.call.id) in \($0.states): \($0.call.act): \($0.call.answer) \($0.call.refusal)" }
     }
 
     /// When a call was decided, and the id that it was given for whatever it makes.
