@@ -7,7 +7,7 @@
 # make release makes the package of the last commit at a fixed path: the same bytes wherever the checkout lies
 # make console passes all stories of the console in a browser; pictures are in .build/console
 # make docs    makes pages of the SDK's catalogue, and the site that the server has at /docs
-.PHONY: run build test check console set-up lint imports test-release test-threads threads-and-smoke fuzz smoke package release package-test soak bench format clean \
+.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package release package-test soak bench format clean \
 	docs surface
 
 # The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
@@ -35,7 +35,7 @@ test:
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 75m set-up=8m lint=6m imports=16m test=25m threads-and-smoke=35m package-test=8m fuzz=8m surface=4m docs=4m \
+	@Tools/steps 75m set-up=8m lint=6m imports=16m test=25m test-threads=25m smoke=14m package-test=8m fuzz=8m surface=4m docs=4m \
 		-- $(MAKE) --no-print-directory
 
 set-up:
@@ -68,10 +68,6 @@ test-threads:
 	$(if $(ALL),,ONYM_TESTS='$(subst |,$(comma),$(THREADS))') swift build --build-tests --sanitize thread --scratch-path .build-threads
 	ONYM_SOAK=0.1 ONYM_STORES=memory,sqlite Tools/run-tests --sanitize thread --scratch-path .build-threads \
 		--filter '$(THREADS)$(if $(ALL),|$(DIALECTS))'
-
-# Both have long stretches on one processor, so they run side by side.
-threads-and-smoke:
-	$(MAKE) --no-print-directory -j2 test-threads smoke
 
 fuzz:
 	@Tools/setup
