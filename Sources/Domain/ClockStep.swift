@@ -79,7 +79,7 @@ extension Snapshot {
         return try lastCall(upTo: moment, from: .zero, through: end)
     }
 
-    /// The first call from a moment on: all calls before it are earlier. If there is none, the number after the last call.
+    /// The number of the first call at a moment or after it; the number after the last call if there is no such call.
     package func firstCall(from moment: Instant) throws(StoreFault) -> JournalSequence {
         var (low, high) = (Int64(1), try lastCall().rawValue + 1)
         // The moments up to such a step reach the moment, and grow until they do.

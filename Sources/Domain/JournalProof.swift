@@ -82,7 +82,7 @@ package struct LeafContent: Equatable, Sendable {
         return packer.bytes
     }
 
-    /// Reads the content of a leaf; nil if the bytes are none.
+    /// Reads the bytes of a leaf; nil for other bytes.
     package init?(_ bytes: [UInt8]) {
         let commitments = bytes.count - LeafContent.headBytes
         guard commitments > 0, commitments % LeafContent.commitmentBytes == 0 else { return nil }

@@ -75,7 +75,7 @@ struct GroupPath {
         }
     }
 
-    /// Any way over merges before a merge; nil if there is none, and if the search reads too much.
+    /// A way over merges that are older than a merge; nil if there is no such way or if the search would read too much.
     private mutating func anyWay(from start: PersonID, to end: PersonID, before bound: MergeID?) -> [Merge]? {
         var sides = [Side(start), Side(end)]
         var limit = GroupPath.firstLimit
