@@ -215,6 +215,9 @@ package final class PastSnapshot: Snapshot {
     }
 
     package func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? { try base.content(of: version) }
+    package func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        try base.oldVersions(after: place, limit: limit)
+    }
 
     package func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
         call <= end ? try base.documents(writtenBy: call) : []

@@ -27,6 +27,14 @@ package protocol Snapshot: RowFacts {
     /// erased.
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]?
 
+    /// The bytes of old versions of documents, of all projects: a page of the versions that later versions superseded. The content
+    /// of a version that retention or an erasure removed has no bytes.
+    ///
+    /// - Parameters:
+    ///   - place: the later version after which the page begins; 0 at first.
+    ///   - limit: about how many later versions the page looks at.
+    func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions
+
     /// The documents that a call wrote, in the order of the journal. Derived documents (``DocumentKind/isDerived``) are left
     /// out.
     func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument]
@@ -334,4 +342,13 @@ extension Snapshot {
         }
         return groups
     }
+}
+
+/// The bytes of a page of old versions of documents.
+package struct OldVersions: Equatable, Sendable {
+    package let bytes: Int64
+    /// The place after which the next page begins; the place of this page after the last version.
+    package let end: Int64
+
+    package init(bytes: Int64, end: Int64) { (self.bytes, self.end) = (bytes, end) }
 }

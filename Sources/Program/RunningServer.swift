@@ -92,6 +92,7 @@ package final class RunningServer: Sendable {
     private let webhookClient: OutboundClient
     private let purchaseChecker: PurchaseChecker
     private let runKeeper: RunKeeper
+    private let oldVersions: OldVersionCount
     private let server: Server
     private let loops: Int
     private let metricsServer: Server?
@@ -123,7 +124,6 @@ package final class RunningServer: Sendable {
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
             openAPI: OpenAPIDocument(surfaces, version: Program.version), clock: configuration.clock)
-
         clockWatch = ClockWatch(
             clock: configuration.clock, monotonic: MonotonicClock.nanoseconds, logger: configuration.logger)
         inspection.watch(clockWatch)
@@ -170,6 +170,7 @@ package final class RunningServer: Sendable {
             configuration, store, engine, outbound, calls.stores, lastMoment)
         inspection.countQuestions(of: purchaseChecker)
         runKeeper = RunningServer.runKeeper(configuration, store, engine)
+        oldVersions = RunningServer.oldVersions(store, inspection)
     }
 
     // MARK: - The parts of a server
@@ -316,6 +317,13 @@ package final class RunningServer: Sendable {
         }
     }
 
+    /// The count of old versions, which the metrics show.
+    private static func oldVersions(_ store: any Store, _ inspection: Inspection) -> OldVersionCount {
+        let count = OldVersionCount(store, monotonic: MonotonicClock.nanoseconds)
+        inspection.show(count)
+        return count
+    }
+
     /// The calls of all dialects.
     static func surfaces(
         _ configuration: Configuration, _ idsync: WireDialect, _ inspection: Inspection, _ stores: ProjectStores,
@@ -404,6 +412,7 @@ package final class RunningServer: Sendable {
         control?.stop()
         purchaseChecker.stop()
         runKeeper.stop()
+        oldVersions.stop()
         clockWatch.stop()
         // The server does not wait for the answers of other servers any more.
         outbound.stop()
@@ -469,6 +478,7 @@ final class Inspection: Sendable {
     private let clockWatch = Monitor<ClockWatch?>(nil)
     private let requestLog = Monitor<RequestLog?>(nil)
     private let dispatcher = Monitor<Dispatcher?>(nil)
+    private let oldVersions = Monitor<OldVersionCount?>(nil)
     private let mint: Mint
     private let masterKeys: MasterKeys
     private let receipts: TestReceipts
@@ -582,6 +592,9 @@ final class Inspection: Sendable {
     /// Sets the sender of webhooks' messages.
     func send(through dispatcher: Dispatcher) { self.dispatcher.withLock { $0 = dispatcher } }
 
+    /// Sets the count of old versions for the metrics.
+    func show(_ oldVersions: OldVersionCount) { self.oldVersions.withLock { $0 = oldVersions } }
+
     /// Sets the watch over the clock.
     func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
 
@@ -603,6 +616,7 @@ final class Inspection: Sendable {
         clockWatch.withLock { $0 = nil }
         requestLog.withLock { $0 = nil }
         dispatcher.withLock { $0 = nil }
+        oldVersions.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {
@@ -652,6 +666,12 @@ final class Inspection: Sendable {
             clockWatch.withLock { $0?.skewSeconds ?? 0 })
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
         write(place, dispatcher.withLock { $0?.figures }, to: &text)
+        if let bytes = oldVersions.withLock({ $0?.bytes }) {
+            text.gauge(
+                "onym_old_version_bytes",
+                help: "Bytes of earlier values that a question about then or an undo may read.",
+                bytes)
+        }
         if let log = backups.status().log {
             text.gauge(
                 "onym_backup_lag_seconds", help: "The age of the oldest commit that backup_to does not have.",

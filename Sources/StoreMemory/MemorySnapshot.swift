@@ -328,6 +328,21 @@ struct MemorySnapshot: Snapshot {
         return nil
     }
 
+    /// All old versions that calls after a call superseded, in one page.
+    func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        try readLimit.check()
+        var bytes: Int64 = 0
+        var latest: [DocumentKey: Int] = [:]
+        for (index, entry) in journal.enumerated() {
+            for case .documentPut(let key, let person, let body) in entry.changes where !key.kind.isDerived {
+                let old = latest.updateValue(facts.isErased(person) ? 0 : body.count, forKey: key) ?? 0
+                let isEmptied = DocumentKind.forgetting.contains(key.kind) && index < historyEnd.rawValue
+                if index >= place, !isEmptied { bytes += Int64(old) }
+            }
+        }
+        return OldVersions(bytes: bytes, end: Int64(journal.count))
+    }
+
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow] {

@@ -383,6 +383,22 @@ final class PostgresSnapshot: Snapshot {
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    private static let bytesOfOldVersions = Statement(
+        """
+        WITH page AS MATERIALIZED (SELECT id, hash, kind FROM documents WHERE id > $1 ORDER BY id LIMIT $2)
+        SELECT coalesce(sum(octet_length(superseded.body)), 0)::bigint, coalesce(max(page.id), $1) FROM page
+        LEFT JOIN LATERAL (
+            SELECT before.body FROM documents AS before
+            WHERE before.hash = page.hash AND before.kind = page.kind AND before.id < page.id
+            ORDER BY before.id DESC LIMIT 1
+        ) AS superseded ON true
+        """)
+
+    func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        let rows = try ask(PostgresSnapshot.bytesOfOldVersions, Parameters(place, Int64(limit)))
+        return OldVersions(bytes: rows.integer(0, 0), end: rows.integer(0, 1))
+    }
+
     private static let documentsOfKeys = Statement(
         """
         SELECT DISTINCT ON (hash) hash, body FROM documents

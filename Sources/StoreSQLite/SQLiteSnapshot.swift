@@ -255,6 +255,10 @@ struct SQLiteSnapshot: Snapshot {
         return found.body.isEmpty ? nil : found.body
     }
 
+    func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        try reader().oldVersions(after: place, limit: limit)
+    }
+
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow] {
@@ -299,6 +303,7 @@ final class Reader {
     private let link: Statement
     private let body: Statement
     private let version: Statement
+    private let oldVersions: Statement
     private let row: Statement
     private let arrival: Statement
     private let journal: JournalReader
@@ -312,7 +317,7 @@ final class Reader {
         self.file = file
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
-        (link, body, version, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
+        (link, body, version, oldVersions, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
             // A connection that is opened read-only could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
@@ -323,6 +328,11 @@ final class Reader {
                     """),
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
                 try connection.prepare("SELECT made_by, previous, person, body FROM documents WHERE id = ?"),
+                try connection.prepare(
+                    """
+                    SELECT later.id, length(documents.body) FROM documents AS later
+                    LEFT JOIN documents ON documents.id = later.previous WHERE later.id > ? ORDER BY later.id LIMIT ?
+                    """),
                 try connection.prepare(
                     """
                     SELECT previous, at, recognition, device, body, person, kind, superseded_by IS NOT NULL
@@ -585,6 +595,20 @@ final class Reader {
             version.bind(1, found.number)
             defer { version.reset() }
             return try version.step() ? (PersonID(rawValue: version.integer(2)), version.blob(3) ?? []) : nil
+        }
+    }
+
+    func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        try file.attempt { () throws(SQLiteFault) in
+            oldVersions.bind(1, place)
+            oldVersions.bind(2, Int64(limit))
+            defer { oldVersions.reset() }
+            var (bytes, end): (Int64, Int64) = (0, place)
+            while try oldVersions.step() {
+                end = oldVersions.integer(0)
+                bytes += oldVersions.optionalInteger(1) ?? 0
+            }
+            return OldVersions(bytes: bytes, end: end)
         }
     }
 

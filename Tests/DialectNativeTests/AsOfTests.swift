@@ -90,6 +90,8 @@ struct AsOfTests {
         clock.advance(milliseconds: 2 * 86_400_000)
         let third = try set(3)
         #expect(try plan(first).wire.body.contains(#""value":"p1""#))
+        let figure = /\nonym_old_version_bytes [1-9]/
+        #expect(try Patience.until { try client.get("/metrics").wire.body.contains(figure) })
         clock.advance(milliseconds: 2 * 86_400_000)
         // The pass is another thread's.
         try Patience.until {

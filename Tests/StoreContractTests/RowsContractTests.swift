@@ -195,8 +195,40 @@ struct RowsContractTests {
                 return contents
             }
         }
+        /// The bytes of old versions, page by page.
+        func oldBytes() throws -> Int64 {
+            var (place, sum): (Int64, Int64) = (0, 0)
+            for _ in 0..<100 {
+                let page = try fixture.store.read { [place] snapshot throws(StoreFault) in
+                    try snapshot.oldVersions(after: place, limit: 2)
+                }
+                if page.end == place { return sum }
+                (place, sum) = (page.end, sum + page.bytes)
+            }
+            return -1
+        }
+        /// The bytes of the contents of all versions but the last ones.
+        func bytesOfContents() throws -> Int64 {
+            let last = fixture.store.counts.lastSequence.rawValue
+            return try fixture.store.read { snapshot throws(StoreFault) in
+                var keys: Set<DocumentKey> = []
+                for call in 1...last {
+                    let written = try snapshot.documents(writtenBy: JournalSequence(rawValue: call))
+                    keys.formUnion(written.map(\.version.key))
+                }
+                var bytes: Int64 = 0
+                for key in keys {
+                    for version in try snapshot.versions(of: key, since: .zero).dropFirst() {
+                        bytes += Int64(try snapshot.content(of: version)?.count ?? 0)
+                    }
+                }
+                return bytes
+            }
+        }
         let before = try contents()
         #expect(before.count == 6 && before.allSatisfy { $0 != nil })
+        let bytes = try oldBytes()
+        #expect(try bytes == bytesOfContents())
         for (end, gone) in [(calls[0], 0), (calls[2], 2), (calls[3], 3)] {
             var place: Int64 = 0
             for step in 0..<100 {
@@ -206,6 +238,8 @@ struct RowsContractTests {
                 if step == 1, kind != .memory { try fixture.reopen() }
             }
             #expect(try contents() == Array(before.prefix(6 - gone)) + Array(repeating: nil, count: gone))
+            #expect(try oldBytes() == bytesOfContents())
+            #expect(try (oldBytes() < bytes) == (gone > 0))
         }
     }
 

@@ -278,6 +278,9 @@ package final class RoutedSnapshot: Snapshot {
         try base.versions(of: key, since: sequence)
     }
     package func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? { try base.content(of: version) }
+    package func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
+        try base.oldVersions(after: place, limit: limit)
+    }
     package func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
         try base.documents(writtenBy: call)
     }
