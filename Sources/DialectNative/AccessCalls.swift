@@ -38,22 +38,7 @@ enum AccessCalls {
 
     private static func write(_ access: PersonAccess, _ json: inout JSONWriter) {
         json.key("access")
-        json.array { json in
-            for entitlement in access.entitlements {
-                json.object { json in
-                    json.key("entitlement")
-                    json.string(entitlement.id)
-                    json.key("active")
-                    json.bool(true)
-                    json.key("until")
-                    json.moment(entitlement.until)
-                    json.key("because")
-                    json.array { json in
-                        for reason in entitlement.because { json.object { write(reason, &$0) } }
-                    }
-                }
-            }
-        }
+        write(access.entitlements, &json)
         json.key("ended")
         json.array { json in
             for ended in access.ended {
@@ -70,6 +55,26 @@ enum AccessCalls {
                     json.key("to")
                     json.array { json in
                         for name in ended.to { json.string(name) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes active entitlements with their reasons.
+    static func write(_ entitlements: [PersonAccess.Entitlement], _ json: inout JSONWriter) {
+        json.array { json in
+            for entitlement in entitlements {
+                json.object { json in
+                    json.key("entitlement")
+                    json.string(entitlement.id)
+                    json.key("active")
+                    json.bool(true)
+                    json.key("until")
+                    json.moment(entitlement.until)
+                    json.key("because")
+                    json.array { json in
+                        for reason in entitlement.because { json.object { write(reason, &$0) } }
                     }
                 }
             }
@@ -104,15 +109,16 @@ enum AccessCalls {
         json.string(purchase?.product)
     }
 
+    /// The active entitlements of an answer.
+    static let entitlementsSchema = Schema.array(
+        .object([
+            .init("entitlement", .string(), required: true), .init("active", .boolean(), required: true),
+            .init("until", AdminText.optionalText, required: true),
+            .init("because", .array(.object([])), required: true),
+        ]))
+
     private static let schema = Schema.object([
-        .init(
-            "access",
-            .array(
-                .object([
-                    .init("entitlement", .string(), required: true), .init("active", .boolean(), required: true),
-                    .init("until", AdminText.optionalText, required: true),
-                    .init("because", .array(.object([])), required: true),
-                ])), required: true),
+        .init("access", entitlementsSchema, required: true),
         .init(
             "ended",
             .array(

@@ -50,7 +50,7 @@ enum SplitCalls {
             action: .steps(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
-                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
                     let isRepeatable = request.isRepeatable
                     let (name, wanted) = (
                         PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
@@ -90,13 +90,16 @@ enum SplitCalls {
                             guard let made = try made(act, in: project, snapshot) else {
                                 return .call(PreparedCall(act) { _, _ in problem })
                             }
-                            let preview = try SplitPreview(undoing: made.split, made.identities, snapshot).reversed
+                            let preview = try SplitPreview(
+                                undoing: made.split, made.identities, followers: [], at: now, snapshot
+                            ).reversed
                             return .call(PreparedCall(act) { split, _ in answer(split.id, preview) })
                         }
                         if try unchanged.isBroken(by: [person] + (into.map { [$0] } ?? []), snapshot) {
                             return unchanged.refusal(id)
                         }
-                        let preview = try SplitPreview(act, plan, in: project, snapshot)
+                        let preview = try SplitPreview(
+                            act, plan, followers: try followers(of: act, snapshot), in: project, at: now, snapshot)
                         if isDry { return .answer(answer(nil, preview)) }
                         return .call(PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
                     }
@@ -118,11 +121,11 @@ enum SplitCalls {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
                     let isRepeatable = request.isRepeatable
                     let split = try splitID(request)
                     let (reason, unchanged) = (try MergeCalls.reason(request, tools), try IfUnchanged(request))
-                    let missing = Native.problem(.refused(.noSuchSplit), id)
+                    let (missing, directory) = (Native.problem(.refused(.noSuchSplit), id), tools.directory)
                     return .read { snapshot throws(StoreFault) in
                         guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }
                         let (person, into) = (made.split.person, made.split.into)
@@ -136,7 +139,7 @@ enum SplitCalls {
                         if made.split.isUndone {
                             guard isRepeatable, !isDry else { return .answer(missing) }
                             // An earlier try of this call may have undone the split, so the writer decides.
-                            let preview = try SplitPreview(undone: made.split, made.identities, snapshot)
+                            let preview = try SplitPreview(undone: made.split, made.identities, at: now, snapshot)
                             return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
                         }
                         if !properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
@@ -146,7 +149,10 @@ enum SplitCalls {
                             return .answer(Native.problem(.refused(.noSuchPerson), id))
                         }
                         if try unchanged.isBroken(by: [person, into], snapshot) { return unchanged.refusal(id) }
-                        let preview = try SplitPreview(undoing: made.split, made.identities, snapshot)
+                        let call = try Undoable(made.call.sequence, in: project, directory, snapshot)
+                        let preview = try SplitPreview(
+                            undoing: made.split, made.identities, followers: try call?.followers(snapshot), at: now,
+                            snapshot)
                         if isDry {
                             if let moved = preview.movedOn {
                                 return .answer(Native.problem(.refused(.splitBuiltUpon(moved)), id))
@@ -307,6 +313,15 @@ enum SplitCalls {
 
     private static let callsLookedAt = 200
 
+    /// The calls that came to the person by identities of a split; nil if the history is too long to look for them.
+    private static func followers(
+        of act: SplitPerson, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [JournalSequence]? {
+        let links = act.parts.filter { !$0.isShared }.map { ($0.identity.type, $0.identity.value, since: $0.linkedBy) }
+        guard let first = links.map(\.since).min() else { return [] }
+        return try Undoable.followers(of: act.person, by: links, after: first, snapshot)
+    }
+
     // MARK: - What is answered
 
     private static func answer(_ id: SplitID?, _ preview: SplitPreview, isUndone: Bool = false) -> Response {
@@ -336,7 +351,9 @@ enum SplitCalls {
         .init("now", .array(SplitPreview.sideSchema), required: true),
         .init("then", .array(SplitPreview.sideSchema), required: true),
         .init("moved", amounts, required: true), .init("stays", amounts, required: true),
-        .init("depended_count", .integer("The number of calls that the selectors match. Their answers stay.")),
+        .init(
+            "depended_count",
+            .anyOf([.integer("The number of calls that depended on what changes. Their answers stay."), .null])),
         .init(
             "depended", .array(JournalText.schema)),
         .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),

@@ -12,6 +12,8 @@ struct SplitPreview: Sendable {
         var counts: [RowKind: Int] = [:]
         var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
         var installs: [Install] = []
+        /// The active access; a split moves no purchases and no grants.
+        var access: [PersonAccess.Entitlement] = []
         var purchases: [(purchase: Purchase, world: AccessWorld)] = []
     }
 
@@ -32,8 +34,9 @@ struct SplitPreview: Sendable {
     private let keptRows: [RowKind: Int]
     /// Nil where no lane selects rows.
     private let unknown: Int?
-    /// The calls whose rows and properties go, as the plan found them; nil for an undo.
-    private let depended: (calls: [RecordedCall], count: Int)?
+    /// The calls that depended on what the split or its undo takes: the first of them, and the number of all, which is nil if the
+    /// history is too long to look for them. Nil for the answer of a repeated undo.
+    private let depended: (calls: [RecordedCall], count: Int?)?
     private let lastCall: JournalSequence
     /// The type of an identity that a later call took from the person that the split gave it to.
     let movedOn: IdentityType?
@@ -43,19 +46,22 @@ struct SplitPreview: Sendable {
 
     // MARK: - Before a split
 
+    /// - Parameter followers: the calls that came to the person by the identities that the call names.
     init(
-        _ act: SplitPerson, _ plan: SplitPlan, in project: ProjectID, _ snapshot: any Snapshot
+        _ act: SplitPerson, _ plan: SplitPlan, followers: [JournalSequence]?, in project: ProjectID, at moment: Instant,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         moved = SplitPreview.names(of: act.parts.filter { !$0.isShared })
         shared = SplitPreview.names(of: act.parts.filter(\.isShared))
         (person, into, movedOn) = (act.person, act.into, nil)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: act.person, in: project, snapshot)
+        let first = try SplitPreview.side(of: act.person, in: project, at: moment, snapshot)
         var second: Side?
-        if let into = act.into { second = try SplitPreview.side(of: into, in: project, snapshot) }
+        if let into = act.into { second = try SplitPreview.side(of: into, in: project, at: moment, snapshot) }
         now = [first] + (second.map { [$0] } ?? [])
         (movedRows, keptRows) = (plan.moved, plan.stays)
-        depended = (plan.depended, plan.dependedCount)
+        depended = try SplitPreview.first(
+            of: followers.map { Set(plan.allDepended + $0).sorted() }, known: plan.depended, snapshot)
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
         var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? Side())
         for (kind, count) in plan.moved {
@@ -79,6 +85,22 @@ struct SplitPreview: Sendable {
             }
         }
         then = sides
+    }
+
+    /// The first of some calls, and their number.
+    private static func first(
+        of all: [JournalSequence]?, known: [RecordedCall] = [], _ snapshot: any Snapshot
+    ) throws(StoreFault) -> (calls: [RecordedCall], count: Int?) {
+        let known = Dictionary(uniqueKeysWithValues: known.map { ($0.sequence, $0) })
+        var calls: [RecordedCall] = []
+        for sequence in (all ?? []).prefix(SplitPlan.dependedAtMost) {
+            if let call = known[sequence] {
+                calls.append(call)
+            } else if let call = try snapshot.call(sequence) {
+                calls.append(call)
+            }
+        }
+        return (calls, all?.count)
     }
 
     private static func names(of parts: [SplitPerson.Part]) -> [Name] {
@@ -121,19 +143,22 @@ struct SplitPreview: Sendable {
 
     // MARK: - Before an undo
 
+    /// - Parameter followers: the calls that came to the other person by the split; nil if the history is too long to look for them.
     init(
-        undoing split: Split, _ identities: [(type: IdentityType, value: String)], _ snapshot: any Snapshot
+        undoing split: Split, _ identities: [(type: IdentityType, value: String)], followers: [JournalSequence]?,
+        at moment: Instant,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         moved = SplitPreview.names(of: split, identities, isShared: false)
         shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into) = (split.person, split.into)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
-        let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
+        let first = try SplitPreview.side(of: split.person, in: split.project, at: moment, snapshot)
+        let second = try SplitPreview.side(of: split.into, in: split.project, at: moment, snapshot)
         now = [first, second]
         movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
         unknown = nil
-        depended = nil
+        depended = try SplitPreview.first(of: followers, snapshot)
         let rows = try snapshot.isInForce(split) ? split.rows?.counts ?? [:] : [:]
         movedRows = rows
         keptRows = SplitPreview.without(rows, second.counts)
@@ -166,14 +191,15 @@ struct SplitPreview: Sendable {
 
     /// The people of a split that was undone, for a repeated call.
     init(
-        undone split: Split, _ identities: [(type: IdentityType, value: String)], _ snapshot: any Snapshot
+        undone split: Split, _ identities: [(type: IdentityType, value: String)], at moment: Instant,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         moved = SplitPreview.names(of: split, identities, isShared: false)
         shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into, movedOn) = (split.person, split.into, nil)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: split.person, in: split.project, snapshot)
-        let second = try SplitPreview.side(of: split.into, in: split.project, snapshot)
+        let first = try SplitPreview.side(of: split.person, in: split.project, at: moment, snapshot)
+        let second = try SplitPreview.side(of: split.into, in: split.project, at: moment, snapshot)
         (movedRows, keptRows, unknown, depended) = (split.rows?.counts ?? [:], second.counts, nil, nil)
         then = [first, second]
         now = SplitPreview.giving(moved, shared, from: first, to: second)
@@ -194,7 +220,7 @@ struct SplitPreview: Sendable {
     // MARK: - Sides
 
     private static func side(
-        of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot
+        of person: PersonID, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Side {
         var side = Side(person: person)
         let page = Profile.Page(after: nil, limit: membersAtMost)
@@ -203,6 +229,7 @@ struct SplitPreview: Sendable {
         side.counts = profile.counts
         side.properties = profile.properties
         side.installs = profile.members.flatMap { profile.holdings[$0.id]?.installs ?? [] }
+        side.access = try PersonAccess(of: profile.members.map(\.id), in: project, at: moment, snapshot).entitlements
         side.purchases = profile.purchases
         return side
     }
@@ -272,7 +299,7 @@ struct SplitPreview: Sendable {
         }
         if let depended {
             json.key("depended_count")
-            json.integer(depended.count)
+            if let count = depended.count { json.integer(count) } else { json.null() }
             json.key("depended")
             json.array { json in
                 for call in depended.calls {
@@ -327,6 +354,8 @@ struct SplitPreview: Sendable {
         json.array { json in
             for install in side.installs { json.object { LinkingCalls.write(install, &$0) } }
         }
+        json.key("access")
+        AccessCalls.write(side.access, &json)
         json.key("purchases")
         json.array { json in
             for (purchase, world) in side.purchases {
@@ -343,6 +372,7 @@ struct SplitPreview: Sendable {
             required: true),
         .init("counts", .object([]), required: true), .init("properties", .object([]), required: true),
         .init("installs", .array(LinkingCalls.installSchema), required: true),
+        .init("access", AccessCalls.entitlementsSchema, required: true),
         .init("purchases", .array(.object([])), required: true),
     ])
 }

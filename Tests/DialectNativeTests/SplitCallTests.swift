@@ -74,6 +74,9 @@ struct SplitCallTests {
         let call = try #require(calls.first { $0["kind"] as? String == "undo_split" }?["seq"] as? Int)
         let back = try client.post("/onym/v1/calls/\(call)/undo")
         #expect(back.status == 409 && back.wire.body.contains("Split the person again"), "\(back)")
+        let made = try #require(calls.first { $0["kind"] as? String == "split" }?["seq"] as? Int)
+        let byNumber = try client.post("/onym/v1/calls/\(made)/undo")
+        #expect(byNumber.text("code") == "undo_split" && byNumber.wire.body.contains(id), "\(byNumber)")
 
         let kinds = try client.get("/onym/v1/changes?kinds=person.split,split.undone").list("changes")
         #expect(kinds.map { $0["kind"] as? String } == ["person.split", "split.undone"])
@@ -124,8 +127,10 @@ struct SplitCallTests {
         let (client, ada) = try story(kind)
         try upload(client, ada, "b1", from: "TABLET", #"{"plan":"free","name":"Bob"}"#)
         try upload(client, ada, "a1", from: "PHONE", #"{"plan":"pro"}"#)
-        let start = try #require(
-            try client.post("/onym/v1/people/\(ada)/split?dry_run=true", SplitCallTests.tablet).number("last_seq"))
+        let alone = try client.post("/onym/v1/people/\(ada)/split?dry_run=true", SplitCallTests.tablet)
+        let start = try #require(alone.number("last_seq"))
+        #expect(alone.list("depended").map { $0["kind"] as? String } == ["login"], "it came to Ada by the tablet")
+        #expect(alone.number("depended_count") == 1)
         let lanes = try client.get("/onym/v1/people/customerid:ada/lanes")
         #expect(lanes.status == 200 && lanes.number("unknown") == 0, "\(lanes)")
         #expect(Set(lanes.list("lanes").compactMap { $0["value"] as? String }) == ["TABLET", "PHONE"])
@@ -164,6 +169,7 @@ struct SplitCallTests {
 
         let undo = try client.post("/onym/v1/splits/\(id)/undo")
         #expect(undo.status == 200, "\(undo)")
+        #expect(undo.list("depended").map { $0["kind"] as? String } == ["ingest"], "it came to Bob by the split")
         #expect(try names(client, ada) == ["b2", "a1", "b1"])
         #expect(try client.get("/onym/v1/people/\(ada)/lanes").list("lanes").count == 2)
     }

@@ -56,8 +56,15 @@ package struct PersonAccess: Sendable {
     package init(
         of person: PersonID, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) {
+        try self.init(of: snapshot.group(of: person).members, in: project, at: moment, snapshot)
+    }
+
+    /// Reads the access of some members of a group.
+    package init(
+        of members: [PersonID], in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
         let catalog = try snapshot.catalog(of: project)
-        for member in snapshot.group(of: person).members {
+        for member in members {
             guard let user = try snapshot.accessUser(member) else { continue }
             for grant in user.grants {
                 let rule: AccessRule = grant.isOfIdentity ? .grantedToIdentity : .grantedToInstall

@@ -98,8 +98,8 @@ package struct SplitPlan: Sendable {
     package private(set) var refusal: Refusal?
     /// The first of the calls that the selectors match: they would have named the other person. Their answers stay.
     package private(set) var depended: [RecordedCall] = []
-    /// The number of all these calls.
-    package private(set) var dependedCount = 0
+    /// All these calls, in the order of the journal.
+    package private(set) var allDepended: [JournalSequence] = []
 
     /// The greatest number of calls in ``depended``.
     package static let dependedAtMost = 1000
@@ -150,7 +150,7 @@ package struct SplitPlan: Sendable {
             }
         }
         depended = taken.prefix(SplitPlan.dependedAtMost).map(\.call)
-        dependedCount = taken.count
+        allDepended = taken.map(\.call.sequence)
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
         let rows = try rows(visits, snapshot)
         if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }

@@ -69,6 +69,9 @@ package struct Undoable: Sendable {
         }
         if case .never(let reason) = call.kind.undo {
             refusal = .cannotUndo(reason)
+            if reason == .undoSplit, case .reply(let reply) = call.answer, let split = reply.as(Split.self) {
+                refusal = .undoSplit(split.id)
+            }
             return
         }
         switch call.answer {
@@ -297,34 +300,50 @@ package struct Undoable: Sendable {
     /// long to look for them. Calls of dialects whose journal names no identities count if this call made their person.
     package func followers(_ snapshot: any Snapshot) throws(StoreFault) -> [JournalSequence]? {
         var found: Set<JournalSequence> = []
-        var links: [PersonID: [(type: IdentityType, value: String)]] = [:]
+        var links: [PersonID: [FollowedLink]] = [:]
         for case .linked(let person, let type, let value) in call.facts {
-            links[person, default: []].append((type, value))
+            links[person, default: []].append((type, value, call.sequence))
         }
         for (person, links) in links {
             let isNew = call.facts.contains(.personMade(person))
-            var before: JournalSequence?
-            var pages = 0
-            history: while true {
-                if pages == Undoable.pagesAtMost { return nil }
-                pages += 1
-                let page = try snapshot.calls(of: person, before: before, limit: Undoable.page)
-                for later in page {
-                    if later.sequence <= call.sequence { break history }
-                    guard later.person == person, !later.kind.isUndo else { continue }
-                    let isFound =
-                        isNew
-                        || later.inputs.contains { input in
-                            input.fate == .matched
-                                && links.contains { $0.type == input.type && $0.value == input.value }
-                        }
-                    if isFound { found.insert(later.sequence) }
-                }
-                guard page.count == Undoable.page, let last = page.last else { break }
-                before = last.sequence
-            }
+            guard
+                let calls = try Undoable.followers(of: person, by: isNew ? nil : links, after: call.sequence, snapshot)
+            else { return nil }
+            found.formUnion(calls)
         }
         return found.sorted()
+    }
+
+    /// An identity, and the call since which its person holds it.
+    package typealias FollowedLink = (type: IdentityType, value: String, since: JournalSequence)
+
+    /// The calls after a call that came to a person by one of some identities, in the order of the journal; nil if the history is too
+    /// long to look for them.
+    ///
+    /// - Parameter links: the identities; nil for all calls that came to the person.
+    package static func followers(
+        of person: PersonID, by links: [FollowedLink]?, after call: JournalSequence, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [JournalSequence]? {
+        var found: [JournalSequence] = []
+        var before: JournalSequence?
+        for _ in 0..<pagesAtMost {
+            let page = try snapshot.calls(of: person, before: before, limit: page)
+            for later in page {
+                if later.sequence <= call { return found.reversed() }
+                guard later.person == person, !later.kind.isUndo else { continue }
+                let isFound =
+                    links?.contains { link in
+                        link.since < later.sequence
+                            && later.inputs.contains {
+                                $0.fate == .matched && $0.type == link.type && $0.value == link.value
+                            }
+                    } ?? true
+                if isFound { found.append(later.sequence) }
+            }
+            guard page.count == Undoable.page, let last = page.last else { return found.reversed() }
+            before = last.sequence
+        }
+        return nil
     }
 }
 

@@ -50,6 +50,14 @@ extension Refusal {
         Refusal(.conflict, reason.rawValue, reason.message)
     }
 
+    /// A split is taken back by its id.
+    static func undoSplit(_ split: SplitID) -> Refusal {
+        let id = split.text
+        return Refusal(
+            .conflict, Irrevocable.undoSplit.rawValue,
+            "The call made the split \(id). onym undo \(id), or POST /onym/v1/splits/\(id)/undo, takes it back.")
+    }
+
     package static let noSuchCall = Refusal(.notFound, "not_found", "The journal has no call with this number.")
     package static let callAlreadyUndone = Refusal(.conflict, "already_undone", "The call was taken back already.")
     package static let builtUpon = Refusal(
