@@ -6,6 +6,7 @@
 --   KIND=modify   an e-mail address of one of the people in the file PEOPLE, another one each time
 --   KIND=alias    an alias from one of those people to another, of another time each time
 --   KIND=ingest   a native client's upload of 100 events that nobody has sent, of one of those people
+--   KIND=bare     the same upload by a client that does not say which device it is
 --   KIND=access   what one of the users in the file PEOPLE may use
 --   KIND=claim    a claim of an anonymous id that nobody has seen, by a user that nobody has seen; WEB_KEY is a client key
 --   KIND=more     a claim of an anonymous id that nobody has seen, by one of 1,000 users
@@ -67,6 +68,7 @@ local function alias(source, destination, start)
 end
 
 local function upload(person, name, at)
+   local device = kind == "bare" and "" or ',"das":"0f3c8a6e-7f0d-4a1c-9b53-' .. person .. '"'
    local events = {}
    for event = 1, events_per_upload do
       events[event] = '{"dt":"e","id":"' .. name .. "-" .. event .. string.format('","ct":%.0f', at + event)
@@ -75,7 +77,7 @@ local function upload(person, name, at)
    end
    return post("/v2/" .. key .. "/events",
       '{"dt":"h","id":"' .. name .. string.format('","ct":%.0f', at) .. ',"sdk":"9.4.0","dbg":true,"mpid":' .. person
-      .. ',"das":"0f3c8a6e-7f0d-4a1c-9b53-' .. person .. '","ai":{"an":"com.example.shop","av":"4.2.0"},'
+      .. device .. ',"ai":{"an":"com.example.shop","av":"4.2.0"},'
       .. '"di":{"dma":"Apple","dp":"iPhone17,1","dosv":"26.1","dlc":"en_US"},"msgs":[' .. table.concat(events, ",")
       .. "]}")
 end
@@ -144,7 +146,7 @@ function init(arguments)
          requests[i] = property("user-" .. i % 1000, name)
       elseif kind == "collect" or kind == "one" then
          requests[i] = collect(string.format("%s-%d-%d", seed, number, i % 1000), i)
-      elseif kind == "ingest" then
+      elseif kind == "ingest" or kind == "bare" then
          requests[i] = upload(mine[i % #mine + 1], name, now - 60000)
       else
          requests[i] = identity_call("/v1/identify", "warm-" .. i, string.format("%s-9f1b-4c1e-%012d", seed, i))

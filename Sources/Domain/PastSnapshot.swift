@@ -18,8 +18,9 @@ package final class PastSnapshot: Snapshot {
     package let lastRow: RowNumber
     private var lives: [PersonID: Life?] = [:]
     private var counts: [PersonID: [RowKind: Int]] = [:]
-    /// The people that lost an identity since the moment; nil before the first question.
-    private var losers: [IdentityKey: Set<PersonID>]?
+    private var traces: [PersonID: PersonTrace] = [:]
+    /// The people that lost identities since the moment; nil before the first question.
+    private var losers: LostIdentities?
     /// A fault of a question whose answer cannot be a fault.
     private var fault: StoreFault?
 
@@ -59,18 +60,11 @@ package final class PastSnapshot: Snapshot {
 
     private func read(_ person: PersonID) throws(StoreFault) -> Life? {
         guard base.person(person, in: project) != nil else { return nil }
-        var calls: [RecordedCall] = []
-        var before = end.next
-        while true {
-            let page = try base.calls(of: person, before: before, limit: PastSnapshot.page)
-            calls += page
-            guard page.count == PastSnapshot.page, let last = page.last else { break }
-            before = last.sequence
-        }
-        var life = Life(lastSeen: person.madeAt)
+        let trace = try trace(of: person)
+        var life = Life(lastSeen: max(person.madeAt, trace.lastSeen(upTo: end) ?? person.madeAt))
         var isMade = false
-        for call in calls.reversed() {
-            if call.person == person { life.lastSeen = max(life.lastSeen, call.at) }
+        for sequence in trace.turns(upTo: end) {
+            guard let call = try base.call(sequence) else { continue }
             for fact in call.facts {
                 switch fact {
                 case .personMade(person): isMade = true
@@ -91,6 +85,13 @@ package final class PastSnapshot: Snapshot {
         return isMade ? life : nil
     }
 
+    private func trace(of person: PersonID) throws(StoreFault) -> PersonTrace {
+        if let known = traces[person] { return known }
+        let trace = try PersonTrace(of: person, base)
+        traces[person] = trace
+        return trace
+    }
+
     package func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         guard project == self.project, let life = life(id) else { return nil }
         do throws(StoreFault) {
@@ -104,8 +105,11 @@ package final class PastSnapshot: Snapshot {
     private func rowCounts(of person: PersonID) throws(StoreFault) -> [RowKind: Int] {
         if let known = counts[person] { return known }
         var found = base.person(person, in: project)?.counts ?? [:]
+        let trace = try trace(of: person)
         for (kind, count) in found where count > 0 {
-            found[kind] = count - (try newerRows(of: person, kind).count)
+            // Where no row was removed, the journal has the numbers.
+            let isWhole = trace.rows(of: kind) == count
+            found[kind] = isWhole ? trace.rows(of: kind, upTo: end) : count - (try newerRows(of: person, kind).count)
         }
         found = found.filter { $0.value > 0 }
         counts[person] = found
@@ -128,24 +132,13 @@ package final class PastSnapshot: Snapshot {
 
     package func holders(of identity: IdentityKey) -> [PersonID] {
         do throws(StoreFault) {
-            if losers == nil { losers = try readLosers() }
-            return (losers?[identity, default: []] ?? []).union(base.holders(of: identity)).sorted().filter { person in
+            if losers == nil { losers = try LostIdentities.since(end, in: project, base) }
+            return (losers?.people(of: identity) ?? []).union(base.holders(of: identity)).sorted().filter { person in
                 life(person)?.identities.contains { key($0.type, $0.value) == identity } ?? false
             }
         } catch {
             fault = fault ?? error
             return []
-        }
-    }
-
-    private func readLosers() throws(StoreFault) -> [IdentityKey: Set<PersonID>] {
-        var losers: [IdentityKey: Set<PersonID>] = [:]
-        var place = EndedLink.Place(after: end)
-        while true {
-            let page = try base.endedLinks(after: place, limit: PastSnapshot.page)
-            for link in page { losers[key(link.type, link.value), default: []].insert(link.person) }
-            guard page.count == PastSnapshot.page, let last = page.last else { return losers }
-            place = last.place
         }
     }
 
@@ -229,8 +222,20 @@ package final class PastSnapshot: Snapshot {
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow] {
         if let from, from <= lastRow { return try base.rows(of: person, kind, from: from, limit: limit) }
-        guard let newest = try newerRows(of: person, kind).next else { return [] }
+        guard let newest = try newestRow(of: person, kind) else { return [] }
         return try base.rows(of: person, kind, from: newest, limit: limit)
+    }
+
+    /// The newest row of a person at the moment: a row of the last call that brought such rows, if the row is still there.
+    private func newestRow(of person: PersonID, _ kind: RowKind) throws(StoreFault) -> RowNumber? {
+        if let call = try trace(of: person).lastCall(with: kind, upTo: end) {
+            let last = try base.lastRow(before: call.next).rawValue
+            let first = max(try base.lastRow(before: call).rawValue + 1, last - Int64(PastSnapshot.page))
+            let numbers = last < first ? [] : (first...last).map(RowNumber.init(rawValue:))
+            let rows = try base.rows(numbers).filter { $0.person == person && $0.row.kind == kind }
+            if let newest = rows.map(\.number).max() { return newest }
+        }
+        return try newerRows(of: person, kind).next
     }
 
     package func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {

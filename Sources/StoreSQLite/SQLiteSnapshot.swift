@@ -348,8 +348,13 @@ final class Reader {
         }
     }
 
+    /// Reads in one transaction. Outside a transaction, each statement locks the file anew, which costs more than most statements.
+    private func once<Result>(_ body: () throws(SQLiteFault) -> Result) throws(StoreFault) -> Result {
+        try file.attempt { () throws(SQLiteFault) in try connection.reading(body) }
+    }
+
     func identities(_ links: [Int64]) throws(StoreFault) -> [HeldIdentity] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             var identities: [HeldIdentity] = []
             for number in links {
                 link.bind(1, number)
@@ -367,7 +372,7 @@ final class Reader {
     }
 
     func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             var arrivals: [RowNumber: RowArrival] = [:]
             for number in rows {
                 arrival.bind(1, number.rawValue)
@@ -420,25 +425,25 @@ final class Reader {
     }
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try file.attempt { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit) }
+        try once { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit) }
     }
 
     func calls(
         of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             try journal.calls(of: person, last: last, before: before, limit: limit)
         }
     }
 
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
-        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge) }
+        try once { () throws(SQLiteFault) in try journal.calls(dependingOn: merge) }
     }
 
     func calls(
         readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             try journal.calls(readingGroupsOf: people, after: sequence, limit: limit)
         }
     }
@@ -452,27 +457,27 @@ final class Reader {
     }
 
     func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
-        try file.attempt { () throws(SQLiteFault) in try journal.logged(in: project, after: number, limit: limit) }
+        try once { () throws(SQLiteFault) in try journal.logged(in: project, after: number, limit: limit) }
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
-        try file.attempt { () throws(SQLiteFault) in try journal.endedLinks(after: place, limit: limit) }
+        try once { () throws(SQLiteFault) in try journal.endedLinks(after: place, limit: limit) }
     }
 
     func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
-        try file.attempt { () throws(SQLiteFault) in try journal.documents(writtenBy: call) }
+        try once { () throws(SQLiteFault) in try journal.documents(writtenBy: call) }
     }
 
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
-        try file.attempt { () throws(SQLiteFault) in try journal.lastRow(before: sequence) }
+        try once { () throws(SQLiteFault) in try journal.lastRow(before: sequence) }
     }
 
     func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
-        try file.attempt { () throws(SQLiteFault) in try journal.merges(before: merge, limit: limit) }
+        try once { () throws(SQLiteFault) in try journal.merges(before: merge, limit: limit) }
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
-        try file.attempt { () throws(SQLiteFault) in try journal.call(ofMerge: merge) }
+        try once { () throws(SQLiteFault) in try journal.call(ofMerge: merge) }
     }
 
     /// Rows in the order of their moments.
@@ -483,7 +488,7 @@ final class Reader {
             WHERE kind = ?1 AND at >= ?2 AND at < ?3 AND (at, id) \(sign) (?4, ?5) AND superseded_by IS NULL
             ORDER BY at \(order), id \(order) LIMIT ?6
             """
-        return try file.attempt { () throws(SQLiteFault) in
+        return try once { () throws(SQLiteFault) in
             let statement = try connection.prepare(sql)
             let outside = range.isAscending ? Int64.min : Int64.max
             statement.bind(1, Int64(kind.rawValue))
@@ -502,7 +507,7 @@ final class Reader {
 
     /// Rows of all kinds in the order of their numbers.
     func rows(after number: RowNumber, upTo last: RowNumber, limit: Int) throws(StoreFault) -> [StoredRow] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             let statement = try connection.prepare(
                 """
                 SELECT id, person, previous, kind, at, recognition, device, body FROM rows
@@ -573,7 +578,7 @@ final class Reader {
     func versions(
         of key: DocumentKey, from last: Int64, since sequence: JournalSequence
     ) throws(StoreFault) -> [DocumentVersion] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             var versions: [DocumentVersion] = []
             var next: Int64? = last
             while let number = next {
@@ -599,7 +604,7 @@ final class Reader {
     }
 
     func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             oldVersions.bind(1, place)
             oldVersions.bind(2, Int64(limit))
             defer { oldVersions.reset() }
@@ -632,7 +637,7 @@ final class Reader {
     func rows(
         of person: PersonID, _ kind: RowKind, from first: RowNumber, limit: Int
     ) throws(StoreFault) -> [StoredRow] {
-        try file.attempt { () throws(SQLiteFault) in
+        try once { () throws(SQLiteFault) in
             var rows: [StoredRow] = []
             var next: Int64? = first.rawValue
             while let number = next, rows.count < limit {
