@@ -55,7 +55,7 @@ package struct CopyReader {
 
     /// Chooses a copy of the file, and checks it and all segments of the log behind it.
     package func plan(_ until: Until) throws(CopyFault) -> Plan {
-        guard let base = manifest.bases.last(where: { until.includes($0.sequence, $0.at) }) else {
+        guard let base = try base(until) else {
             guard let first = manifest.bases.first else { throw CopyFault("\(path) has no complete copy.") }
             throw CopyFault("The oldest copy in \(path) is of call \(first.sequence), which is later than that.")
         }
@@ -105,6 +105,35 @@ package struct CopyReader {
         let through = if case .moment = until { Until.call(max(base.sequence, last)) } else { until }
         return Plan(
             base: base, segments: segments, until: through, gap: gap ?? laterGap(base, end, until), last: end.sequence)
+    }
+
+    /// The last copy of the file that is no later than the end of a restore.
+    private func base(_ until: Until) throws(CopyFault) -> CopyManifest.Base? {
+        var later: CopyManifest.Base?
+        for base in manifest.bases.reversed() {
+            if until.includes(base.sequence, base.at) { return base }
+            if try goesBack(to: until, behind: base, upTo: later) { return base }
+            later = base
+        }
+        return nil
+    }
+
+    /// Whether the clock went back behind a copy: the copy has a later moment than the end of a restore, and further calls have not.
+    private func goesBack(
+        to until: Until, behind base: CopyManifest.Base, upTo later: CopyManifest.Base?
+    ) throws(CopyFault) -> Bool {
+        guard case .moment = until else { return false }
+        var number = base.first
+        // The segments from a later copy on were looked at with that copy.
+        while later.map({ $0.chain != base.chain || number < $0.first }) ?? true {
+            let file = "\(path)/\(CopyManifest.segmentPath(base.chain, number))"
+            guard CopyFiles.exists(file), let segment = LogSegment(packed: try CopyFiles.read(file)) else { break }
+            if segment.commits.contains(where: { $0.sequence > base.sequence && until.includes($0.sequence, $0.at) }) {
+                return true
+            }
+            number += 1
+        }
+        return false
     }
 
     /// Describes the gap of a restore from a base whose log ends too early: a later log has the further calls, and no base begins that

@@ -7,8 +7,9 @@ import HTTPMessage
 struct SeenUsers: Sendable {
     private let filter: UserReads.Filter
     private(set) var page: UserReads.UserPage
-    /// The call before which the next calls are read; nil before the first reading.
-    private var before: Int64?
+    /// The calls that are not read yet, in parts in which moments grow: the last part is read first, backwards. Nil before the first
+    /// reading.
+    private var parts: [Range<Int64>]?
     /// The groups whose users the page has taken.
     private var seen: Set<PersonID> = []
     private var lookedAt = 0
@@ -48,27 +49,42 @@ struct SeenUsers: Sendable {
 
     /// Reads further calls.
     mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Progress {
-        if before == nil { before = try start(snapshot) }
+        var parts = if let known = self.parts { known } else { try start(snapshot) }
+        defer { self.parts = parts }
         var rest = SeenUsers.inOneReading
         while rest > 0 {
-            guard let end = before, end > 1 else { return .complete }
+            guard let part = parts.popLast() else { return .complete }
+            if part.isEmpty { continue }
             if lookedAt >= SeenUsers.most { return .tooFar }
-            let first = max(end - 1 - Int64(SeenUsers.callsAtOnce), 0)
-            let calls = try snapshot.calls(after: JournalSequence(rawValue: first), limit: Int(end - 1 - first))
-                .filter { $0.sequence.rawValue < end }
-            before = first + 1
-            lookedAt += calls.count
-            rest -= calls.count
-            for call in calls.reversed() where call.project == filter.project {
-                if isComplete(at: call.at) { return .complete }
-                for person in SeenUsers.people(of: call) {
-                    let group = snapshot.group(of: person)
-                    guard seen.insert(group.root).inserted else { continue }
-                    guard group.count <= SeenUsers.membersAtMost else { return .tooFar }
-                    lookedAt += 1
-                    rest -= 1
-                    try take(group, snapshot)
-                }
+            let first = max(part.upperBound - Int64(SeenUsers.callsAtOnce), part.lowerBound)
+            let calls = try snapshot.calls(
+                after: JournalSequence(rawValue: first - 1), limit: Int(part.upperBound - first)
+            ).filter { $0.sequence.rawValue < part.upperBound && $0.project == filter.project }
+            lookedAt += Int(part.upperBound - first)
+            rest -= Int(part.upperBound - first)
+            switch try take(calls, &rest, snapshot) {
+            case .complete: break
+            case .unfinished: parts.append(part.lowerBound..<first)
+            case .tooFar: return .tooFar
+            }
+        }
+        return .unfinished
+    }
+
+    /// Takes the users that calls have noted, the last call first. The result is complete if the earlier calls of the same part of the
+    /// journal noted no user of the page.
+    private mutating func take(
+        _ calls: [RecordedCall], _ rest: inout Int, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Progress {
+        for call in calls.reversed() {
+            if isComplete(at: call.at) { return .complete }
+            for person in SeenUsers.people(of: call) {
+                let group = snapshot.group(of: person)
+                guard seen.insert(group.root).inserted else { continue }
+                guard group.count <= SeenUsers.membersAtMost else { return .tooFar }
+                lookedAt += 1
+                rest -= 1
+                try take(group, snapshot)
             }
         }
         return .unfinished
@@ -101,13 +117,15 @@ struct SeenUsers: Sendable {
         }
     }
 
-    /// The call before which the sightings of the list are.
-    private func start(_ snapshot: any Snapshot) throws(StoreFault) -> Int64 {
-        let last = try snapshot.lastCall().rawValue + 1
-        guard let end = [filter.before?.at, filter.until].compactMap(\.self).min() else { return last }
+    /// The parts of the journal with the sightings of the list.
+    private func start(_ snapshot: any Snapshot) throws(StoreFault) -> [Range<Int64>] {
+        let parts = try snapshot.growingParts()
+        guard let end = [filter.before?.at, filter.until].compactMap(\.self).min() else { return parts.map(\.numbers) }
         // A call of an import notes sightings from long before the call.
-        if try snapshot.document(Import.listKey(filter.project)) != nil { return last }
+        if try snapshot.document(Import.listKey(filter.project)) != nil { return parts.map(\.numbers) }
         let latest = end.advanced(byMilliseconds: SeenUsers.laterMilliseconds)
-        return min(try snapshot.firstCall(from: latest.advanced(byMilliseconds: 1)).rawValue, last)
+        return try parts.map { part throws(StoreFault) in
+            part.numbers.lowerBound..<(try snapshot.end(in: part) { $0 <= latest })
+        }
     }
 }

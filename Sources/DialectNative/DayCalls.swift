@@ -123,6 +123,7 @@ struct JournalDays: Sendable {
 
     private let project: ProjectID
     private let firstDay: Int64
+    private let now: Instant
     private let callsAtMost: Int
     private(set) var counts: [Counts]
     private(set) var callsRead = 0
@@ -134,12 +135,14 @@ struct JournalDays: Sendable {
     private var firstCall: JournalSequence?
     /// The call after the next slice; nil before the first slice.
     private var end: Int64?
+    /// The moment of the earliest step back of the clock that was read.
+    private var steppedTo: Instant?
 
     private static let callsPerSlice = 1000
     private static let dayMilliseconds: Int64 = 86_400_000
 
     init(_ days: Int, until now: Instant, in project: ProjectID, callsAtMost: Int) {
-        (self.project, self.callsAtMost) = (project, callsAtMost)
+        (self.project, self.now, self.callsAtMost) = (project, now, callsAtMost)
         firstDay = now.milliseconds / JournalDays.dayMilliseconds - Int64(days) + 1
         counts = Array(repeating: Counts(), count: days)
         since = now
@@ -167,10 +170,13 @@ struct JournalDays: Sendable {
                 isComplete = true
                 break
             }
+            if call.kind == .clockStep { steppedTo = call.at }
+            // The clock was ahead at a call in the future, until a step back.
+            let moment = call.at > now ? steppedTo ?? call.at : call.at
             // The clock went back afterwards.
-            if call.at < first { continue }
-            since = min(since, call.at)
-            if call.project == project { add(call) }
+            if moment < first { continue }
+            since = min(since, moment)
+            if call.project == project { add(call, at: moment) }
         }
         end = start + 1
         if start == 0 { isComplete = true }
@@ -178,8 +184,8 @@ struct JournalDays: Sendable {
         return isComplete || callsRead >= callsAtMost
     }
 
-    private mutating func add(_ call: RecordedCall) {
-        let day = Int(call.at.milliseconds / JournalDays.dayMilliseconds - firstDay)
+    private mutating func add(_ call: RecordedCall, at moment: Instant) {
+        let day = Int(moment.milliseconds / JournalDays.dayMilliseconds - firstDay)
         // The clock of another server may be ahead.
         let place = min(max(day, 0), counts.count - 1)
         counts[place].calls[call.kind.name, default: 0] += 1

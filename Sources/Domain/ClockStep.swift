@@ -69,52 +69,57 @@ extension Snapshot {
         return steps.sorted { $0.sequence < $1.sequence }
     }
 
+    /// The parts of the journal in which moments grow: a step back begins the next part. The first part comes first.
+    package func growingParts() throws(StoreFault) -> [GrowingPart] {
+        let end = try lastCall().rawValue + 1
+        let steps = try clockSteps().filter { $0.sequence.rawValue < end }
+        let bounds = [1] + steps.map(\.sequence.rawValue) + [end]
+        return (0...steps.count).map { place in
+            GrowingPart(
+                numbers: bounds[place]..<bounds[place + 1], first: place == 0 ? nil : steps[place - 1].after,
+                last: place == steps.count ? nil : steps[place].before)
+        }
+    }
+
     /// The last call up to a moment; zero if the journal begins later. After a step back, the calls behind it come first.
     package func lastCall(upTo moment: Instant) throws(StoreFault) -> JournalSequence {
-        var end = try lastCall()
-        for step in try clockSteps().reversed() where step.sequence <= end {
-            if step.after <= moment { return try lastCall(upTo: moment, from: step.sequence, through: end) }
-            end = JournalSequence(rawValue: step.sequence.rawValue - 1)
-        }
-        return try lastCall(upTo: moment, from: .zero, through: end)
+        let parts = try growingParts()
+        let part = parts.last { part in part.first.map { $0 <= moment } ?? true } ?? parts[0]
+        return JournalSequence(rawValue: try end(in: part) { $0 <= moment } - 1)
     }
 
     /// The number of the first call at a moment or after it; the number after the last call if there is no such call.
     package func firstCall(from moment: Instant) throws(StoreFault) -> JournalSequence {
-        var (low, high) = (Int64(1), try lastCall().rawValue + 1)
-        // The moments up to such a step reach the moment, and grow until they do.
-        if let step = try clockSteps().first(where: { $0.before >= moment }) {
-            high = min(high, step.sequence.rawValue)
-        }
-        let end = high
+        let parts = try growingParts()
+        let part = parts.first { part in part.last.map { $0 >= moment } ?? true } ?? parts[0]
+        return JournalSequence(rawValue: try end(in: part) { $0 < moment })
+    }
+
+    /// The number behind the last call of a part whose moment counts; the first number of the part if none does. All moments
+    /// that count are before the others.
+    package func end(
+        in part: GrowingPart, where counts: (Instant) -> Bool
+    ) throws(StoreFault) -> Int64 {
+        var (low, high) = (part.numbers.lowerBound, part.numbers.upperBound)
         while low < high {
-            let middle = (low + high) / 2
+            let middle = low + (high - low) / 2
             // The numbers of the journal may have gaps.
             let call = try calls(after: JournalSequence(rawValue: middle - 1), limit: 1).first
-            if let call, call.at < moment, call.sequence.rawValue < end {
+            if let call, call.sequence.rawValue < part.numbers.upperBound, counts(call.at) {
                 low = call.sequence.rawValue + 1
             } else {
                 high = middle
             }
         }
-        return JournalSequence(rawValue: min(low, end))
-    }
-
-    /// The last call up to a moment among calls whose moments grow.
-    private func lastCall(
-        upTo moment: Instant, from first: JournalSequence, through end: JournalSequence
-    ) throws(StoreFault) -> JournalSequence {
-        var (low, high) = (first, end)
-        while low < high {
-            let middle = JournalSequence(rawValue: low.rawValue + (high.rawValue - low.rawValue + 1) / 2)
-            // The numbers of the journal may have gaps.
-            let call = try calls(after: JournalSequence(rawValue: middle.rawValue - 1), limit: 1).first
-            if let call, call.at <= moment, call.sequence <= high {
-                low = max(middle, call.sequence)
-            } else {
-                high = JournalSequence(rawValue: middle.rawValue - 1)
-            }
-        }
         return low
     }
+}
+
+/// A part of the journal in which the moments of calls grow.
+package struct GrowingPart: Equatable, Sendable {
+    package let numbers: Range<Int64>
+    /// The moment of the step back that begins the part; nil for the first part.
+    let first: Instant?
+    /// The moment before the step back that ends the part; nil for the last part.
+    let last: Instant?
 }

@@ -149,6 +149,43 @@ struct CopiesTests {
         #expect(try copied.restore(.moment(moment + 10)).0.sequence == last + 1)
     }
 
+    @Test("restore the last call up to a moment also after the clock was ahead for a while")
+    func clockSetBack() throws {
+        let copied = try CopiedStore(seed: 4)
+        let clock = copied.fixture.clock
+        let days: Int64 = 41 * 86_400_000
+        func identify(_ name: String) throws -> (call: Int64, at: Int64) {
+            clock.advance(milliseconds: 1000)
+            _ = try copied.fixture.identify([.customerID: name])
+            let at = clock.now.milliseconds
+            try copied.flush()
+            return (copied.last, at)
+        }
+        try copied.makeBase(changesBetween: false)
+        let right = try identify("right")
+        clock.advance(milliseconds: days)
+        let ahead = try identify("ahead")
+        // With the first copy all is in one log; without it, the only copy is from the time in which the clock was ahead.
+        for round in 0..<2 {
+            if round == 1 {
+                try copied.makeBase(changesBetween: false)
+                clock.advance(milliseconds: -days)
+                try copied.writer.prune(keeping: 1)
+            } else {
+                clock.advance(milliseconds: -days)
+            }
+            let back = try identify("back \(round)")
+            let last = try identify("last \(round)")
+            #expect(try copied.restore(.moment(back.at)).0.sequence == back.call, "round \(round)")
+            #expect(try copied.restore(.moment(last.at)).0.sequence == last.call)
+            #expect(try copied.restore(.moment(ahead.at)).0.sequence == last.call)
+            if round == 0 { #expect(try copied.restore(.moment(right.at)).0.sequence == right.call) }
+            if round == 1 { #expect(throws: CopyFault.self) { try copied.restore(.moment(right.at)) } }
+            clock.advance(milliseconds: days)
+            if round == 0 { _ = try identify("ahead again") }
+        }
+    }
+
     @Test("name damage, and restore what comes before it")
     func damage() throws {
         let copied = try CopiedStore(seed: 5)

@@ -279,8 +279,15 @@ struct AppTests {
                 ? "u\(Int.random(in: 0..<20, using: &generator))"
                 : "owl_anon_\(Int.random(in: 0..<20, using: &generator))"
         }
+        var ahead: Int64 = 0
         for _ in 0..<120 {
             clock.advance(milliseconds: Int64.random(in: 0..<90_000, using: &generator))
+            if generator.oneIn(20) {
+                // The clock is wrong for a while.
+                ahead = ahead == 0 ? 41 * 86_400_000 : -ahead
+                clock.advance(milliseconds: ahead)
+                if ahead < 0 { ahead = 0 }
+            }
             switch Int.random(in: 0..<5, using: &generator) {
             case 0: _ = try client.properties(user(), #"{"plan":"x"}"#)
             case 1:

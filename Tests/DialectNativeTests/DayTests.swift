@@ -53,6 +53,31 @@ struct DayTests {
         }
     }
 
+    @Test(
+        "has calls from a clock that was ahead on the day on which the clock went back", arguments: StoreKind.allCases)
+    func clockSetBack(_ kind: StoreKind) throws {
+        let clock = ManualClock()
+        let client = NativeClient(try TestServer(kind) { $0.clock = { clock.now } })
+        let day: Int64 = 86_400_000
+        try client.identify(#"{"customerid":"a"}"#)
+        clock.advance(milliseconds: 41 * day)
+        try client.identify(#"{"customerid":"ahead"}"#)
+        clock.advance(milliseconds: -40 * day)
+        try client.identify(#"{"customerid":"b"}"#)
+        clock.advance(milliseconds: day)
+        try client.identify(#"{"customerid":"c"}"#)
+        func made(_ query: String) throws -> [Int?] {
+            let answer = try client.get("/onym/v1/stats/days?\(query)")
+            #expect(answer["complete"] as? Bool == true, "\(answer)")
+            return answer.list("days").map { $0["people_made"] as? Int }
+        }
+        #expect(try made("days=3") == [1, 2, 1])
+        #expect(try made("days=1") == [1])
+        clock.advance(milliseconds: day)
+        #expect(try made("days=4") == [1, 2, 1, 0], "the count of a day stays the same")
+        #expect(try made("days=1") == [0])
+    }
+
     @Test("has no call of another project")
     func projects() throws {
         let client = try NativeClient(.memory)

@@ -84,6 +84,36 @@ struct SplitCallTests {
         #expect(kinds.allSatisfy { $0["person"] as? String == ada })
     }
 
+    @Test("splits are listed since a moment, also after the clock was ahead for a while", arguments: StoreKind.allCases)
+    func clockSetBack(_ kind: StoreKind) throws {
+        let clock = ManualClock()
+        let client = NativeClient(try TestServer(kind) { $0.clock = { clock.now } })
+        func split(_ name: String) throws -> String {
+            clock.advance(milliseconds: 3_600_000)
+            let person = try client.identify(#"{"customerid":"\#(name)","ios_idfv":"\#(name)"}"#)
+            let answer = try client.post(
+                "/onym/v1/people/\(person)/split",
+                #"{"identities":[{"type":"ios_idfv","value":"\#(name)"}],"reason":"\#(name)"}"#)
+            return try #require(answer.text("id"), "\(answer)")
+        }
+        let begin = clock.now
+        func listed(since hours: Int64) throws -> [String] {
+            let moment = begin.advanced(byMilliseconds: hours * 3_600_000)
+            let since = Date(timeIntervalSince1970: Double(moment.milliseconds) / 1000).ISO8601Format()
+            let answer = try client.get("/onym/v1/splits?since=\(since)")
+            return answer.list("splits").compactMap { $0["id"] as? String }
+        }
+        let first = try split("first")
+        clock.advance(milliseconds: 41 * 86_400_000)
+        let ahead = try split("ahead")
+        clock.advance(milliseconds: -41 * 86_400_000)
+        let back = try split("back")
+        #expect(try listed(since: 0) == [back, ahead, first])
+        #expect(try listed(since: 2) == [back, ahead])
+        #expect(try listed(since: 4) == [ahead], "its moment is 41 days ahead")
+        #expect(try listed(since: 50 * 24).isEmpty)
+    }
+
     @Test("an undo without calls in between leaves a person as it was, byte for byte", arguments: StoreKind.allCases)
     func exact(_ kind: StoreKind) throws {
         let (client, ada) = try story(kind)
