@@ -1,7 +1,8 @@
 import Domain
 import Gateway
+import Outbound
 
-/// Checks one claim after the other with the stores, and continues after the last. A receipt may have several purchases.
+/// Checks claims with the stores, some at the same time, and continues after the last. A receipt may have several purchases.
 struct StoreChecking: Sendable {
     typealias Items = [Result<Receipt, ReceiptFault>]
 
@@ -11,29 +12,40 @@ struct StoreChecking: Sendable {
     let isPatient: Bool
     let next: @Sendable (Result<Items, StoreOutage>) -> Step
 
+    /// The claims of one call that are checked at the same time. A restore has many where a store signs nothing.
+    private static let atOnce = 16
+
     func check(_ claims: ArraySlice<StoreClaim>, _ tools: LoopTools) -> Step { check(claims, [], tools) }
 
     private func check(_ claims: ArraySlice<StoreClaim>, _ known: Items, _ tools: LoopTools) -> Step {
-        var (rest, known) = (claims, known)
-        while let claim = rest.popFirst() {
-            if let step = take(stores.check(claim, place, tools), rest, &known) { return step }
+        if claims.isEmpty { return next(.success(known)) }
+        let now = claims.prefix(StoreChecking.atOnce)
+        let rest = claims.dropFirst(now.count)
+        return go(on: now.map { stores.check($0, place, tools) }, tools) { items, tools in
+            check(rest, known + items, tools)
         }
-        return next(.success(known))
     }
 
-    /// Adds the result of a check. Returns a step if the call cannot continue at once.
-    private func take(_ check: StoreCheck, _ rest: ArraySlice<StoreClaim>, _ known: inout Items) -> Step? {
-        switch check {
-        case .done(.success(let receipts)): known += receipts.map { .success($0) }
-        case .done(.failure(.bad(let fault))): known.append(.failure(fault))
-        case .done(.failure(.unavailable(let outage))): if !isPatient { return next(.failure(outage)) }
-        case .ask(let call, let then):
-            let soFar = known
-            return .ask(call) { result, tools in
-                var known = soFar
-                return take(then(result, tools), rest, &known) ?? self.check(rest, known, tools)
+    /// Continues checks until the stores have answered all their questions. The items are in the order of the checks.
+    private func go(
+        on checks: [StoreCheck], _ tools: LoopTools, _ end: @escaping @Sendable (Items, LoopTools) -> Step
+    ) -> Step {
+        var items: Items = []
+        var questions: [(place: Int, call: OutboundCall, then: StoreCheck.Next)] = []
+        for (place, check) in checks.enumerated() {
+            switch check {
+            case .done(.success(let receipts)): items += receipts.map { .success($0) }
+            case .done(.failure(.bad(let fault))): items.append(.failure(fault))
+            case .done(.failure(.unavailable(let outage))): if !isPatient { return next(.failure(outage)) }
+            case .ask(let call, let then): questions.append((place, call, then))
             }
         }
-        return nil
+        if questions.isEmpty { return end(items, tools) }
+        let asked = questions
+        return .askAll(asked.map(\.call)) { results, tools in
+            var checks = checks
+            for (question, result) in zip(asked, results) { checks[question.place] = question.then(result, tools) }
+            return go(on: checks, tools, end)
+        }
     }
 }

@@ -85,7 +85,9 @@ struct StorePlace: Sendable {
 /// The state of a question to a store.
 enum StoreQuestion<Value: Sendable>: Sendable {
     case done(Result<Value, StoreProblem>)
-    case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreQuestion<Value>)
+    case ask(OutboundCall, then: Next)
+
+    typealias Next = @Sendable (OutboundClient.Result, LoopTools) -> StoreQuestion<Value>
 
     static func bad(_ fault: ReceiptFault) -> StoreQuestion<Value> { .done(.failure(.bad(fault))) }
 

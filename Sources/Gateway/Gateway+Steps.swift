@@ -3,6 +3,7 @@ import Engine
 import HTTPMessage
 import HTTPServer
 import Outbound
+import Threads
 
 // Calls that take several steps, because they read facts or ask other servers before they decide.
 
@@ -67,14 +68,29 @@ extension Gateway {
         case .wait(let begin):
             begin { [self] next in exchange.post { [self] in go(on: next, progress, exchange) } }
             return .later
-        case .ask(let call, let then):
-            guard let outbound else {
-                preconditionFailure("A surface asks other servers, and nobody is there to do it.")
-            }
-            outbound.submit(call) { [self] result in
-                exchange.post { [self] in go(on: then(result, tools(of: exchange)), progress, exchange) }
+        case .askAll(let calls, let then):
+            ask(calls) { [self] results in
+                exchange.post { [self] in go(on: then(results, tools(of: exchange)), progress, exchange) }
             }
             return .later
+        }
+    }
+
+    /// Asks other servers at the same time, and continues once on any thread when all have answered.
+    private func ask(_ calls: [OutboundCall], _ next: @escaping @Sendable ([OutboundClient.Result]) -> Void) {
+        guard let outbound else {
+            preconditionFailure("A surface asks other servers, and nobody is there to do it.")
+        }
+        precondition(!calls.isEmpty, "A call that asks nobody would wait for ever.")
+        let known = Monitor<[Int: OutboundClient.Result]>([:])
+        for (place, call) in calls.enumerated() {
+            outbound.submit(call) { result in
+                let all = known.withLock { known -> [OutboundClient.Result]? in
+                    known[place] = result
+                    return known.count == calls.count ? calls.indices.compactMap { known[$0] } : nil
+                }
+                if let all { next(all) }
+            }
         }
     }
 

@@ -17,8 +17,9 @@ package enum Step: Sendable {
     case read(@Sendable (any Snapshot) throws(StoreFault) -> Step)
     /// The same for a later slice of a large read, which waits for smaller reads.
     case readOn(@Sendable (any Snapshot) throws(StoreFault) -> Step)
-    /// The call asks another server, and continues with the answer.
-    case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
+    /// The call asks other servers at the same time, and continues with their answers, in the order of the questions. There is at
+    /// least one question.
+    case askAll([OutboundCall], then: @Sendable ([OutboundClient.Result], LoopTools) -> Step)
     /// The call begins other work, which gives the next step, once and on any thread.
     case wait(@Sendable (@escaping @Sendable (Step) -> Void) -> Void)
 
@@ -30,6 +31,13 @@ package enum Step: Sendable {
 }
 
 extension Step {
+    /// The call asks another server, and continues with the answer.
+    package static func ask(
+        _ call: OutboundCall, then: @escaping @Sendable (OutboundClient.Result, LoopTools) -> Step
+    ) -> Step {
+        .askAll([call]) { results, tools in then(results[0], tools) }
+    }
+
     /// The writer decides an act, and the call continues on its loop with the act's own answer.
     package static func deciding<A: Act>(
         _ act: A, then: @escaping @Sendable (Result<A.Answer, Refusal>, LoopTools) -> Step

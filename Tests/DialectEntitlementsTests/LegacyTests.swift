@@ -288,7 +288,7 @@ struct LegacyTests {
         }
         for member in [#""purchase":{}"#, #""history":[{},{}]"#, #""purchases":[{"purchase":{}}]"#] {
             let refused = try client.call("POST", "/v1/user/init", body(member, 8_000))
-            #expect(refused.status == 400 && refused.body.contains("at most 100"), "\(refused)")
+            #expect(refused.status == 400 && refused.body.contains("at most 1000"), "\(refused)")
         }
         #expect(try client.call("POST", "/v1/user/init", body(#""purchase":{}"#, 100)).body.contains(#""id":"X""#))
         let names = (0..<101).map { #""n\#($0)":"x""# }.joined(separator: ",")

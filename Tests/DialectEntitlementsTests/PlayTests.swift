@@ -285,6 +285,35 @@ struct PlayTests {
         #expect(try client.events("A").suffix(2) == ["entitlement_lost", "entitlement_granted"])
     }
 
+    @Test("a restore of many purchases asks about some at the same time, and takes all of them")
+    func longHistory() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        let names = (0..<150).map { "tok-\($0)" }
+        for name in names { google.says(name, scene.subscription()) }
+        google.says("tok-149", scene.subscription(product: "Y"))
+        let history = names.map { #"{"product":"X","purchase_token":"\#($0)","purchase_time":1750000000}"# }
+        @Sendable func asked() -> [String] {
+            google.stand.received.map(\.line).filter { $0.contains("/subscriptionsv2/") }
+        }
+        // No answer comes before many questions are open.
+        google.isSlow.withLock { $0 = true }
+        let isOpen = Monitor(false)
+        let answers = WorkerThread(name: "google") {
+            let areMany = Patience.until { asked().count >= 16 }
+            isOpen.withLock { $0 = areMany }
+            google.isSlow.withLock { $0 = false }
+        }
+        let restored = try client.call(
+            "POST", "/v1/user/restore",
+            #"{"q_uid":"A","version":"9.6.0","history":[\#(history.joined(separator: ","))]}"#,
+            fields: [("Platform", "android"), ("Trigger", "Restore")])
+        answers.join()
+        #expect(restored.status == 200 && isOpen.withLock { $0 }, "\(restored)")
+        #expect(try client.active("A") == ["X", "Y"])
+        #expect(Set(asked()).count == names.count && asked().count == names.count, "each once")
+    }
+
     @Test("a token that is told of after the one that replaces it gives nothing")
     func linkedLate() throws {
         let scene = try PlayScene()

@@ -245,7 +245,7 @@ struct RestoreTests {
         try client.makeUser("A")
         let answer = try client.call("POST", "/v3/users/A/restore", body)
         #expect(answer.status == status && answer.body.contains(text), "\(answer)")
-        let many = Array(repeating: #""x""#, count: 101).joined(separator: ",")
+        let many = Array(repeating: #""x""#, count: 1001).joined(separator: ",")
         #expect(try client.call("POST", "/v3/users/A/restore", #"{"transactions":[\#(many)]}"#).status == 400)
         #expect(try client.call("POST", "/v3/users/B/restore", #"{"transactions":[]}"#).status == 404)
     }

@@ -40,8 +40,8 @@ package struct RestorePurchases: Act {
         return call
     }
 
-    /// The limit of transactions in one call.
-    package static let itemsPerCall = 100
+    /// The limit of transactions in one call: a user has no more purchases.
+    package static let itemsPerCall = AccessUser.purchasesPerUser
 
     package init(
         _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], _ extent: Extent, isDryRun: Bool = false,
