@@ -116,7 +116,7 @@ struct LaunchResult {
         let history = access.purchase?.history
         json.key("renews_count")
         json.integer(access.isSubscription ? max(0, (history?.transactions.count ?? 1) - 1) : 0)
-        if let history { write(history, isSubscription: access.isSubscription, &json) }
+        if let purchase = access.purchase { write(purchase, isSubscription: access.isSubscription, &json) }
         json.key("store_transactions")
         json.array { json in
             guard let purchase = access.purchase, let transactions = history?.transactions else { return }
@@ -134,7 +134,8 @@ struct LaunchResult {
     }
 
     /// Writes the optional members. A member without a value is left out, because clients fail at null.
-    private func write(_ history: Purchase.History, isSubscription: Bool, _ json: inout JSONWriter) {
+    private func write(_ purchase: Purchase, isSubscription: Bool, _ json: inout JSONWriter) {
+        let history = purchase.history
         if let trial = history.transactions.first(where: { $0.period == .trial }) {
             json.key("trial_start_timestamp")
             json.integer(trial.startedAt.seconds)
@@ -143,7 +144,8 @@ struct LaunchResult {
         json.integer(history.startedAt.seconds)
         json.key("last_purchase_timestamp")
         json.integer(history.current.startedAt.seconds)
-        if isSubscription, let renewal = history.renewalState, renewal.renewal == .canceled {
+        // The store's last word about the renewal may be about an earlier subscription.
+        if isSubscription, purchase.renewal == .canceled, let renewal = history.renewalState {
             json.key("auto_renew_disable_timestamp")
             json.integer(renewal.saidAt.seconds)
         }

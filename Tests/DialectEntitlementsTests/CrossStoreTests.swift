@@ -373,6 +373,27 @@ struct CrossStoreTests {
 
     // MARK: - Apple beside its receipts
 
+    @Test("a launch tells since when a subscription is canceled, and no longer after the buyer has subscribed again")
+    func resubscribed() throws {
+        let scene = try StoresScene()
+        try scene.client.makeUser("A")
+        let canceled = try scene.transactions.sign([
+            "originalTransactionId": "100", "productId": "X", "autoRenewProductId": "X", "autoRenewStatus": 0,
+            "bundleId": "com.example.app", "environment": "Sandbox", "signedDate": scene.moment(1) * 1000,
+        ])
+        scene.turn(to: 2)
+        let body = #"{"app_store_data":{"receipt":"\#(try scene.signed(bought))","renewal_info":"\#(canceled)"}}"#
+        #expect(try scene.client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        let member = #""auto_renew_disable_timestamp":"#
+        let before = try scene.iOS("/v1/user/init", "A").body
+        #expect(before.contains(#""renew_state":2"#) && before.contains("\(member)\(scene.moment(1))"), "\(before)")
+        scene.turn(to: 32)
+        let again = Told(id: "101", original: "100", start: 31, end: 61, signed: 31)
+        #expect(try scene.report("A", try scene.signed(again)).status == 200)
+        let after = try scene.iOS("/v1/user/init", "A").body
+        #expect(after.contains(#""renew_state":1"#) && !after.contains(member), "\(after)")
+    }
+
     @Test("a transaction that the receipt does not have yet is asked for, and counts for a purchase that it has")
     func absent() throws {
         let scene = try StoresScene()

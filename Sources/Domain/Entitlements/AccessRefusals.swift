@@ -43,7 +43,7 @@ extension Refusal {
         "There is no transfer with this id, or it was undone.")
     package static let noSuchPurchase = Refusal(
         .notFound, "not_found",
-        "There is no purchase with this id. An id is the store and the original transaction: playstore:TOKEN.")
+        "There is no purchase with this id. An id begins with appstore:, playstore: or stripe:, as in playstore:TOKEN.")
     package static let transferOutdated = Refusal(
         .conflict, "conflict",
         "A purchase of this transfer has moved again, or a former owner was erased. Undo the later transfer first."
