@@ -51,10 +51,16 @@ package final class MasterKeys: Sendable {
         func lacks(_ marks: Set<MasterKeyMark>) -> Bool { !marks.isSubset(of: Set(keys.map(\.mark))) }
     }
 
+    /// The store's directory. A closure that is read out of a generic type in place is wrapped once more and written back, so that each
+    /// call would make the next one slower. Inside this type it stays as it is.
+    private struct Source {
+        var directory: (@Sendable () -> Directory)?
+    }
+
     /// The mark of the first key of the store.
     package let first: MasterKeyMark
     private let state: Monitor<State>
-    private let directory = Monitor<(@Sendable () -> Directory)?>(nil)
+    private let source = Monitor(Source())
     private let read: @Sendable () -> [[UInt8]]
 
     /// - Parameters:
@@ -73,7 +79,9 @@ package final class MasterKeys: Sendable {
     }
 
     /// Takes the store's directory, which knows the keys in use.
-    package func watch(_ directory: @escaping @Sendable () -> Directory) { self.directory.withLock { $0 = directory } }
+    package func watch(_ directory: @escaping @Sendable () -> Directory) {
+        source.withLock { $0.directory = directory }
+    }
 
     /// Reads the keys again: an operator has added or dropped a key.
     package func reload() {
@@ -130,7 +138,10 @@ package final class MasterKeys: Sendable {
         return history.rootKey ?? directory.projects[project].flatMap { history.key(at: $0.madeAt) } ?? first
     }
 
-    private var knownDirectory: Directory? { directory.withLock { $0 }?() }
+    private var knownDirectory: Directory? {
+        let directory = source.withLock { $0.directory }
+        return directory?()
+    }
 
     /// The state for the present directory. Few calls change the directory, so nearly each call finds the state.
     private func current() -> State {

@@ -51,6 +51,16 @@ struct MasterKeysTests {
         #expect(keys.newest.mark == mark)
     }
 
+    /// A directory's closure that was wrapped once more by each look ended in a stack overflow here.
+    @Test("look at the directory as quickly after any number of looks")
+    func looks() {
+        let keys = MasterKeys(MasterKeysTests.bytes)
+        keys.watch { [directory = MasterKeysTests.directory(using: 1)] in directory }
+        var roots: Set<MasterKeyMark> = []
+        for _ in 0..<200_000 { roots.insert(keys.root(of: MasterKeysTests.project)) }
+        #expect(roots.count == 1)
+    }
+
     @Test("have ids that follow from them, and say nothing about each other")
     func ids() {
         let marks = MasterKeysTests.bytes.map(MasterKeyMark.init(of:))

@@ -29,13 +29,18 @@ package final class StandIn: Sendable {
     package var received: [Received] { log.withLock { $0 } }
 
     private let log = Monitor<[Received]>([])
-    private let answer: Monitor<@Sendable (Received) -> Answer>
+    private let answer: Monitor<Answering>
+
+    /// A closure that is read out of a generic type in place is wrapped once more and written back. Inside this type it stays as it is.
+    private struct Answering {
+        var answer: @Sendable (Received) -> Answer
+    }
 
     /// - Parameters:
     ///   - port: the port; 0 for a free one.
     ///   - answer: the answer to a request.
     package init(port: UInt16 = 0, _ answer: @escaping @Sendable (Received) -> Answer) {
-        self.answer = Monitor(answer)
+        self.answer = Monitor(Answering(answer: answer))
         let (descriptor, port) = StandIn.bind(port)
         precondition(listen(descriptor, 128) == 0, "A test has no port to listen on.")
         self.port = port
@@ -76,10 +81,12 @@ package final class StandIn: Sendable {
     package func answer(_ answer: Answer) { self.answer { _ in answer } }
 
     /// Answers each request in another way from now on.
-    package func answer(_ answer: @escaping @Sendable (Received) -> Answer) { self.answer.withLock { $0 = answer } }
+    package func answer(_ answer: @escaping @Sendable (Received) -> Answer) {
+        self.answer.withLock { $0.answer = answer }
+    }
 
     private static func serve(
-        _ connection: CInt, _ log: Monitor<[Received]>, _ answer: Monitor<@Sendable (Received) -> Answer>
+        _ connection: CInt, _ log: Monitor<[Received]>, _ answer: Monitor<Answering>
     ) {
         defer { close(connection) }
         var timeout = timeval(tv_sec: Patience.seconds, tv_usec: 0)
@@ -87,7 +94,7 @@ package final class StandIn: Sendable {
         var bytes: [UInt8] = []
         while let received = read(connection, &bytes) {
             log.withLock { $0.append(received) }
-            switch answer.withLock({ $0 })(received) {
+            switch answer.withLock({ $0.answer })(received) {
             case .status(let status, let body, let fields):
                 let lines = ["HTTP/1.1 \(status) Said", "Content-Length: \(body.utf8.count)"] + fields
                 guard send(connection, Array((lines.joined(separator: "\r\n") + "\r\n\r\n" + body).utf8)) else {
