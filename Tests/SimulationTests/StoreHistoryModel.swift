@@ -27,6 +27,20 @@ struct StoreHistoryModel {
         var isClaimed = false
         var installs: Set<Int> = []
         var owners: Set<Int> = []
+        /// The last statement about each transaction that has arrived, and the last one of all.
+        var statements: [Int: Document] = [:]
+        var statement: Document?
+
+        /// The purchase as far as statements have arrived.
+        var asTold: Purchase {
+            var told = self
+            told.transactions = statements.sorted { $0.key < $1.key }.compactMap { number, document in
+                document.transactions.first { $0.number == number }
+            }
+            let start = told.transactions.map(\.start).max() ?? 0
+            told.grace = statement.flatMap { $0.signedAt >= start ? $0.grace : nil }
+            return told
+        }
     }
 
     /// A statement about one transaction, as the store has signed it at a moment.
@@ -228,6 +242,15 @@ struct StoreHistoryModel {
 
     private mutating func learn(_ document: Document) {
         purchases[document.purchase].told.formUnion(document.transactions.map(\.number))
+        for transaction in document.transactions {
+            let known = purchases[document.purchase].statements[transaction.number]
+            if known.map({ $0.signedAt < document.signedAt }) ?? true {
+                purchases[document.purchase].statements[transaction.number] = document
+            }
+        }
+        if purchases[document.purchase].statement.map({ $0.signedAt <= document.signedAt }) ?? true {
+            purchases[document.purchase].statement = document
+        }
     }
 
     /// - Parameter owns: whether a purchase that no user has proven belongs to the signed-in identity.
@@ -258,8 +281,12 @@ struct StoreHistoryModel {
             return
         }
         switch strategy {
-        case .keepOriginal, .transferIfInactive: break
-        case .transfer: purchases[document.purchase].owners = [identity]
+        case .keepOriginal: break
+        // A purchase that has not ended stays, as far as its store has told.
+        case .transferIfInactive
+        where StoreHistoryModel.product(purchases[document.purchase].asTold, at: now) != nil:
+            break
+        case .transfer, .transferIfInactive: purchases[document.purchase].owners = [identity]
         case .copy: purchases[document.purchase].owners.insert(identity)
         }
     }
