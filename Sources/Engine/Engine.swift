@@ -348,9 +348,9 @@ package final class Engine: Sendable {
             process(batch, writer)
             if writer.hasErased { (work.isSweeping, work.isForgetting) = (true, true) }
         }
+        // Other servers of a shared store move the journal on as well.
+        tellMoments(of: writer)
         let now = clock()
-        if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
-        if let latest = writer.latestMoment { latestJournalMoment.store(latest.milliseconds, ordering: .relaxed) }
         if let jump = work.watch.look(now, monotonic()) {
             observer.clockJumped(byMilliseconds: jump)
             work.bringForward(to: now, limits)
@@ -508,6 +508,8 @@ package final class Engine: Sendable {
     private func process(_ batch: [Waiting], _ writer: Writer) {
         let start = monotonic()
         let answers = writer.process(batch.map(\.job), at: clock())
+        // Whoever has an answer finds its moment.
+        tellMoments(of: writer)
         if case .failure(.fault(let fault)) = answers.first {
             healthy.store(false, ordering: .relaxed)
             observer.faulted(fault)
@@ -517,6 +519,12 @@ package final class Engine: Sendable {
             for (dialect, calls) in writer.takeUnproven() { observer.tookUnproven(dialect, calls: calls) }
         }
         answer(batch, answers)
+    }
+
+    /// Tells all threads the moments of the journal.
+    private func tellMoments(of writer: Writer) {
+        if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
+        if let latest = writer.latestMoment { latestJournalMoment.store(latest.milliseconds, ordering: .relaxed) }
     }
 
     /// Delivers the answers of each loop together.
