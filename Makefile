@@ -33,6 +33,7 @@ test:
 	Tools/run-tests $(if $(ONLY),,--pooled StoreContractTests)
 
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
+check: export CONSOLE_STORIES = all
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
 	@Tools/steps 75m set-up=8m lint=6m imports=16m test=25m test-threads=25m smoke=14m package-test=8m fuzz=8m surface=4m docs=4m \
@@ -95,7 +96,7 @@ package-test: package
 surface:
 	Tools/surface
 
-# Every story of the console; the other tests have a few of them.
+# Every story of the console, as `make check` has them; `make test` has a few.
 console:
 	@Tools/setup tests
 	$(BUILD_TESTS)

@@ -3,9 +3,9 @@ import TestKit
 import Testing
 
 /// The pages of the console in Chromium, with the built program behind them.
-@Suite("The console in a browser", .timeLimit(.minutes(10)))
+@Suite("The console in a browser", .timeLimit(.minutes(20)))
 struct ConsoleStoryTests {
-    /// The stories of every test run. `make console` runs all stories.
+    /// The stories of `make test`. `make check` and `make console` run all stories.
     private static let quick = [
         "a_link_opens_the_first_page", "a_person_is_found", "why_they_are_one_and_why_not", "a_merge_and_its_undo",
         "hostile_values",

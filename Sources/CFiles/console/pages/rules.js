@@ -98,7 +98,7 @@ export default async function rules(place, { heading, leave, again }) {
   const force = h("button", { type: "button", class: "act", disabled: true, onclick: () => change({
     title: "Put these rules in force", verb: "Put in force", takesReason: false, note: "The rules hold from the next call on. Answers that were given stay.",
     dry: async () => differences((await get("/strategy")), draft), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
-    run: (_, _reason, idempotencyKey) => put("/strategy", changed(document, draft), { idempotencyKey }), done: () => { tell("The rules are in force."); again(); },
+    run: (_, _reason, options) => put("/strategy", changed(document, draft), options), done: () => { tell("The rules are in force."); again(); },
   }) }, "Put in force…");
   const tryButton = h("button", { type: "button", disabled: true, onclick: () => rehearse() }, "Try on what happened");
   function look() {
@@ -141,7 +141,7 @@ export default async function rules(place, { heading, leave, again }) {
     ["Do", (one) => may.administer && one.version !== version ? h("button", { class: "plain", type: "button", "aria-label": `Roll back to version ${one.version}`, onclick: () => change({
       title: `Roll back to version ${one.version}`, verb: "Roll back", takesReason: false, note: "This makes a new version that equals the earlier version.",
       dry: async () => differences(await get("/strategy"), one.document), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
-      run: (_, _reason, idempotencyKey) => post("/strategy/rollback", { version: one.version }, { idempotencyKey }), done: () => { tell("The earlier rules are in force."); again(); },
+      run: (_, _reason, options) => post("/strategy/rollback", { version: one.version }, options), done: () => { tell("The earlier rules are in force."); again(); },
     }) }, "roll back…") : null],
   ], async (cursor, signal) => {
     const page = await get("/strategy/versions", { cursor }, { signal });
