@@ -19,7 +19,7 @@ enum BucketCalls {
                     reads; complete is false if the person has more.
                     """,
                 query: [
-                    .init("kinds", .string("The wanted kinds, with commas between them; events by default.")),
+                    PeopleCalls.kindsParameter, PeopleCalls.memberParameter,
                     .init("since", .string("A time like 2026-11-21T09:00:00Z.")), .init("until", .string("As since.")),
                     .init("buckets", .integer("The greatest number of spans: 2 to 500; the default is 200.")),
                 ],

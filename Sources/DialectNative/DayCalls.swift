@@ -16,7 +16,9 @@ enum DayCalls {
                 description: """
                     The server reads the journal backwards, at most \(callsAtMost) calls of all projects in slices that wait \
                     for smaller reads. If the journal has more calls in these days, complete is false, and the counts begin \
-                    at since. Erased people stay in the counts of the days before their erasure as far as the journal has \
+                    at since. set_aside counts values that a rule kept from a person, by rule, in calls that changed something; \
+                    the journal has no blocked values. after is the last call before the day's first call: GET /changes \
+                    continues there. Erased people stay in the counts of the days before their erasure as far as the journal has \
                     them.
                     """,
                 query: [
@@ -56,6 +58,8 @@ enum DayCalls {
                         json.key("day")
                         json.string(day)
                         write(counts, &json)
+                        json.key("after")
+                        if let after = counts.after { json.integer(Int(after.rawValue)) } else { json.null() }
                     }
                 }
             }
@@ -78,7 +82,8 @@ enum DayCalls {
             json.integer(number)
         }
         let groups: [(StaticString, [String: Int])] = [
-            ("merged", counts.merged), ("refused", counts.refused), ("rows", counts.rows), ("calls", counts.calls),
+            ("merged", counts.merged), ("refused", counts.refused), ("set_aside", counts.setAside),
+            ("rows", counts.rows), ("calls", counts.calls),
         ]
         for (name, group) in groups {
             json.key(name)
@@ -99,6 +104,8 @@ enum DayCalls {
                     [
                         .init("day", .string(), required: true),
                         .init("merged", .object([]), required: true), .init("refused", .object([]), required: true),
+                        .init("set_aside", .object([]), required: true),
+                        .init("after", .anyOf([.integer(), .null]), required: true),
                         .init("rows", .object([]), required: true), .init("calls", .object([]), required: true),
                     ]
                         + ["people_made", "linked", "undone", "split", "erased", "unproven"].map {
@@ -115,10 +122,18 @@ struct JournalDays: Sendable {
     /// The counts of one day.
     struct Counts: Sendable {
         var (peopleMade, linked, undone, split, erased, unproven) = (0, 0, 0, 0, 0, 0)
-        /// Merges by rules, refusals by codes, rows by kinds, and calls by kinds.
-        var (merged, refused, rows, calls): ([String: Int], [String: Int], [String: Int], [String: Int]) = (
-            [:], [:], [:], [:]
-        )
+        /// Merges by rules.
+        var merged: [String: Int] = [:]
+        /// Refusals by codes.
+        var refused: [String: Int] = [:]
+        /// Values that a rule kept from a person, by rules.
+        var setAside: [String: Int] = [:]
+        /// Rows by kinds.
+        var rows: [String: Int] = [:]
+        /// Calls by kinds.
+        var calls: [String: Int] = [:]
+        /// The call before the day's first call; nil if the day has none.
+        var after: JournalSequence?
     }
 
     private let project: ProjectID
@@ -188,7 +203,11 @@ struct JournalDays: Sendable {
         let day = Int(moment.milliseconds / JournalDays.dayMilliseconds - firstDay)
         // The clock of another server may be ahead.
         let place = min(max(day, 0), counts.count - 1)
+        counts[place].after = JournalSequence(rawValue: call.sequence.rawValue - 1)
         counts[place].calls[call.kind.name, default: 0] += 1
+        for input in call.inputs where input.fate.isRefusal {
+            counts[place].setAside[input.fate.name, default: 0] += 1
+        }
         for case .rowsAdded(_, let kind, let count, _) in call.facts {
             counts[place].rows["\(kind.name)", default: 0] += count
         }

@@ -50,38 +50,7 @@ enum ExplainCalls {
                         return Native.json(.ok) { write(relation, &$0) }
                     }
                 }
-            }),
-        Endpoint(
-            .get, "/onym/v1/people/:id/graph", scope: .consoleRead,
-            operation: Operation(
-                id: "person_graph", summary: "Shows a person's group as nodes and edges, for a drawing.",
-                query: [AsOf.parameter],
-                responses: [
-                    .init(
-                        .ok, "The graph.",
-                        schema: .object([
-                            .init("nodes", .array(.object([])), required: true),
-                            .init("edges", .array(.object([])), required: true),
-                        ]))
-                ] + Native.problems([.notFound, .conflict, .gone])),
-            action: .query { request, caller, tools throws(Rejection) in
-                let (name, project, id) = (
-                    PersonName(request.parameters[0], caller, tools), caller.project, request.id
-                )
-                let asOf = try AsOf(request)
-                return { snapshot throws(StoreFault) in
-                    try asOf.answer(in: project, snapshot, id) { snapshot throws(StoreFault) in
-                        switch name.find(in: snapshot) {
-                        case .failure(let problem): return problem.response(id)
-                        case .success(let person):
-                            guard let profile = try Profile(person, in: project, snapshot) else {
-                                return Native.problem(.refused(.noSuchPerson), id)
-                            }
-                            return try graph(profile, snapshot)
-                        }
-                    }
-                }
-            }),
+            })
     ]
 
     // MARK: - Explaining
@@ -116,7 +85,7 @@ enum ExplainCalls {
         }
     }
 
-    private static func write(_ tie: Relation.Tie, _ json: inout JSONWriter) {
+    static func write(_ tie: Relation.Tie, _ json: inout JSONWriter) {
         json.key("fact")
         json.string(tie.name)
         json.key("from")
@@ -229,62 +198,6 @@ enum ExplainCalls {
                     .init("held", .array(.object([])), required: true),
                 ]))),
     ])
-
-    // MARK: - Drawing
-
-    private static func graph(_ profile: Profile, _ snapshot: any Snapshot) throws(StoreFault) -> Response {
-        let members = Set(profile.members.map(\.id))
-        let outside = Set(profile.aliases.flatMap { [$0.source, $0.destination] }).subtracting(members)
-        let values = Set(profile.identities.map { Relation.End.identity($0.identity.type, $0.identity.value) })
-        var calls: [MergeID: RecordedCall] = [:]
-        for merge in profile.merges { calls[merge.id] = try snapshot.call(ofMerge: merge.id) }
-        return Native.json(.ok) { json in
-            json.key("nodes")
-            json.array { json in
-                for person in members.sorted() + outside.sorted() {
-                    json.object { json in
-                        write(.person(person), kind: "person", &json)
-                        json.key("root")
-                        json.bool(person == profile.root)
-                        json.key("member")
-                        json.bool(members.contains(person))
-                    }
-                }
-                for value in values.sorted(by: { $0.text < $1.text }) {
-                    json.object { write(value, kind: "identity", &$0) }
-                }
-            }
-            json.key("edges")
-            json.array { json in
-                for (holder, identity) in profile.identities {
-                    let tie = Relation.Tie(
-                        fact: .link, from: .identity(identity.type, identity.value), to: .person(holder),
-                        at: identity.since, call: identity.call, key: identity.key, requestID: identity.requestID)
-                    json.object { write(tie, &$0) }
-                }
-                for merge in profile.merges {
-                    let call = calls[merge.id]
-                    let tie = Relation.Tie(
-                        fact: .merge(merge), from: .person(merge.from), to: .person(merge.into),
-                        at: merge.id.madeAt, call: call?.sequence, key: call?.key, requestID: call?.requestID ?? "")
-                    json.object { write(tie, &$0) }
-                }
-                for alias in profile.aliases where alias.undoneAt == nil {
-                    let tie = Relation.Tie(
-                        fact: .alias(alias), from: .person(alias.source), to: .person(alias.destination),
-                        at: alias.madeAt, call: nil, key: nil, requestID: alias.requestID)
-                    json.object { write(tie, &$0) }
-                }
-            }
-        }
-    }
-
-    private static func write(_ node: Relation.End, kind: String, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(node.text)
-        json.key("kind")
-        json.string(kind)
-    }
 }
 
 extension Relation.Tie {
@@ -299,7 +212,7 @@ extension Relation.Tie {
 
 extension Relation.End {
     /// The name in the callers' form.
-    fileprivate var text: String {
+    var text: String {
         switch self {
         case .identity(let type, let value): "\(type.name):\(value)"
         case .person(let person): String(person.rawValue)

@@ -15,6 +15,7 @@ enum HeldCalls {
                 query: [
                     .init("type", .string("Only identities of this type.")),
                     .init("q", .string("Only identities whose value contains this text.")),
+                    .init("holder", .string("Only identities that this member holds.")),
                 ] + ListQuery.parameters,
                 responses: [
                     .init(
@@ -29,14 +30,20 @@ enum HeldCalls {
                 let (list, text) = (try ListQuery(request), request.query?["q"]?.lowercased())
                 let named = request.query?["type"]
                 let type = named.flatMap(IdentityType.init(named:))
+                let holder = try request.query?["holder"].map { text throws(Rejection) in
+                    guard let number = Int64(decimal: text) else {
+                        throw AdminText.wrong("holder must be the id of a member.", request.id)
+                    }
+                    return PersonID(rawValue: number)
+                }
                 if named != nil, type == nil { throw AdminText.wrong("type must be an identity type.", request.id) }
                 let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
                 return { snapshot throws(StoreFault) in
                     switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        let held = try held(by: person, snapshot).filter { _, identity in
-                            (type == nil || type == identity.type)
+                        let held = try held(by: person, snapshot).filter { member, identity in
+                            (type == nil || type == identity.type) && (holder == nil || holder == member)
                                 && (text.map { identity.value.lowercased().contains($0) } ?? true)
                         }
                         return page(held, list, in: project, snapshot)

@@ -120,7 +120,7 @@ package enum Native {
                 + SearchCalls.routes(sources) + ScanCalls.routes + HeldCalls.routes + MergeReads.routes
                 + UndoCalls.routes
                 + AuditCalls.routes + JournalCalls.routes
-                + ExplainCalls.routes
+                + ExplainCalls.routes + GraphCalls.routes
                 + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + SplitCalls.routes + SplitReads.routes
                 + StrategyCalls.routes(sources) + ClientConfigCalls.routes

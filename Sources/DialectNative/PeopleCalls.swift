@@ -113,11 +113,12 @@ enum PeopleCalls {
                 id: "person_timeline",
                 summary: "Shows the rows of a person, the last row first.",
                 description: """
-                    Takes kinds (event, context), since and until (ISO 8601, for the moment of the row), limit (1 to \
-                    200) and the cursor of the page before. A page may be short if few of many rows match.
+                    Takes kinds, member, since and until (ISO 8601, for the moment of the row), limit (1 to 200) and the \
+                    cursor of the page before. A page may be short if few of many rows match. identifier is an identity by \
+                    which the row came; null if its call named none.
                     """,
                 query: [
-                    .init("kinds", .string("The wanted kinds, with commas between them; all kinds by default.")),
+                    kindsParameter, memberParameter,
                     .init("since", .string("A time like 2026-11-21T09:00:00Z.")), .init("until", .string("As since.")),
                     .init("limit", .integer("1 to 200.")),
                     .init("cursor", .string("The next_cursor of the page before.")),
@@ -142,7 +143,7 @@ enum PeopleCalls {
                         case .failure(let problem): return problem.response(id)
                         case .success(let person):
                             let timeline = try Timeline(of: person, filter, snapshot)
-                            return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
+                            return answer(timeline, try ways(of: timeline.rows, snapshot))
                         }
                     }
                 }
@@ -371,6 +372,40 @@ enum PeopleCalls {
 
     // MARK: - A timeline
 
+    static let kindsParameter = Schema.Property(
+        "kinds",
+        .string("The wanted kinds, with commas between them; by default all but context, which each upload brings."))
+    static let memberParameter = Schema.Property(
+        "member", .string("Only rows that were written to this member, by its id."))
+
+    /// The way by which a row came.
+    private struct Way {
+        let arrival: RowArrival
+        /// The strongest identity that the call named.
+        let identifier: (type: IdentityType, value: String)?
+    }
+
+    private static func ways(
+        of rows: [StoredRow], _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [RowNumber: Way] {
+        let arrivals = try snapshot.arrivals(of: rows.map(\.number))
+        var calls: [JournalSequence: RecordedCall] = [:]
+        var ways: [RowNumber: Way] = [:]
+        for row in rows {
+            guard let arrival = arrivals[row.number], let sequence = arrival.call else { continue }
+            if calls[sequence] == nil {
+                calls[sequence] = try snapshot.calls(
+                    after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1
+                ).first
+            }
+            let named = calls[sequence]?.identities(bringingTo: row.person) ?? []
+            ways[row.number] = Way(
+                arrival: arrival,
+                identifier: named.min { ($0.type.rawValue, $0.value) < ($1.type.rawValue, $1.value) })
+        }
+        return ways
+    }
+
     /// Reads the filter of a time line. The parameters of a page are known to the calls that have pages.
     static func timelineFilter(_ request: borrowing Request) throws(Rejection) -> Timeline.Filter {
         let id = request.id
@@ -387,6 +422,9 @@ enum PeopleCalls {
                     }
                     if !filter.kinds.contains(kind) { filter.kinds.append(kind) }
                 }
+            case "member":
+                guard let number = Int64(decimal: value) else { throw refuse("member must be the id of a member.") }
+                filter.member = PersonID(rawValue: number)
             case "since", "until":
                 let moment = try AdminText.moment(request, parameter.name)
                 if parameter.name == "since" { filter.since = moment } else { filter.until = moment }
@@ -404,7 +442,7 @@ enum PeopleCalls {
         return filter
     }
 
-    private static func answer(_ timeline: Timeline, _ arrivals: [RowNumber: RowArrival]) -> Response {
+    private static func answer(_ timeline: Timeline, _ ways: [RowNumber: Way]) -> Response {
         Native.json(.ok) { json in
             json.key("rows")
             json.array { json in
@@ -419,9 +457,11 @@ enum PeopleCalls {
                         json.key("origin")
                         json.decimalString(row.person.rawValue)
                         json.key("received_at")
-                        json.moment(arrivals[row.number]?.at)
+                        json.moment(ways[row.number]?.arrival.at)
                         json.key("key")
-                        json.decimalString(arrivals[row.number]?.key?.rawValue)
+                        json.decimalString(ways[row.number]?.arrival.key?.rawValue)
+                        json.key("identifier")
+                        json.string(ways[row.number]?.identifier.map { "\($0.type.name):\($0.value)" })
                         json.key("body")
                         json.raw(row.row.body)
                     }

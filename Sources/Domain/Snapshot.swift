@@ -244,10 +244,13 @@ package struct RowsByTime: Sendable {
 package struct RowArrival: Equatable, Sendable {
     package let at: Instant
     package let key: KeyID?
+    /// The call that brought the row; nil for decisions, which need no call.
+    package let call: JournalSequence?
 
-    package init(at: Instant, key: KeyID?) {
+    package init(at: Instant, key: KeyID?, call: JournalSequence? = nil) {
         self.at = at
         self.key = key
+        self.call = call
     }
 }
 

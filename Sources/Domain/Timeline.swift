@@ -6,7 +6,10 @@ package struct Timeline: Sendable {
 
     /// The rows that a page should have.
     package struct Filter: Sendable {
-        package var kinds: [RowKind] = [.event]
+        /// All kinds but the context, which each upload brings.
+        package var kinds = RowKind.allCases.filter { $0 != .context }
+        /// Only rows that were written to this person.
+        package var member: PersonID?
         package var since: Instant?
         package var until: Instant?
         package var limit = 50
@@ -78,9 +81,13 @@ package struct Timeline: Sendable {
         of person: PersonID, _ filter: Filter, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var chains: [Chain] = []
-        let members = Set(snapshot.group(of: person).members)
+        let group = snapshot.group(of: person)
+        let members = Set(group.members)
+        let totals = try snapshot.totals(of: group)
+        // A chain without rows would cost a look for each member.
+        let kinds = filter.kinds.filter { totals.rows[$0, default: 0] > 0 }
         for member in members.sorted() {
-            chains += filter.kinds.map { Chain(person: member, kind: $0, aliases: nil) }
+            chains += kinds.map { Chain(person: member, kind: $0, aliases: nil) }
             let aliases = try snapshot.aliases(of: member).filter { alias in
                 alias.destination == member && alias.undoneAt == nil && !members.contains(alias.source)
             }
@@ -88,6 +95,7 @@ package struct Timeline: Sendable {
                 chains += filter.kinds.map { Chain(person: source, kind: $0, aliases: aliases) }
             }
         }
+        if let member = filter.member { chains.removeAll { $0.person != member } }
         if let cursor = filter.cursor {
             for index in chains.indices { chains[index].resume(cursor) }
         }

@@ -49,6 +49,9 @@ package struct Example: Sendable {
         Example("recent", "--limit 1", "…\n  id …\n…"),
         Example("person", "ada.berg@example.com", "id                …\n…\nidentities_count  4\n…"),
         Example(
+            "timeline", "ada.berg@example.com --limit 1",
+            "rows\n  - id            …\n    kind          event\n    at            …\n…"),
+        Example(
             "identities", "ada.berg@example.com --type customerid",
             "identities\n  holder …  type customerid  value demo-1001  …\n…"),
         Example("shared", "demo-1007", "shared\n  - type          ios_idfv\n…"),
@@ -81,6 +84,14 @@ package struct Example: Sendable {
             "purchases unfreeze", "playstore:2000019668766",
             "purchase\n  transaction     2000019668766\n…\nfrozen            no\n…"),
         Example("split", "ada.berg@example.com email:ada.berg@example.com --dry-run", "…\nperson            …\n…"),
+        Example(
+            "attach", "ada.berg@example.com other:A-1 --dry-run",
+            "person            …\ntype              other\nvalue             A-1\nheld              yes\n…"),
+        Example(
+            "detach", "ada.berg@example.com email:ada.berg@example.com --dry-run",
+            "…\nheld              no\nnow               …\nthen              -\n…"),
+        Example(
+            "release", "ios_idfv:1916BF3F-7325-0571-216C-0CBFABBE9BAB --dry-run", "released_from     4\n…"),
         Example("splits", "", "splits            -\n…"),
         Example(
             "merge", "customerid:demo-1050 customerid:demo-1060 --dry-run --reason \"One human\"",

@@ -134,6 +134,26 @@ enum FindCommand: ProgramCommand {
     }
 }
 
+/// `onym timeline`: shows the rows of a person.
+enum TimelineCommand: ProgramCommand {
+    static let name = "timeline"
+    static let summary = "Shows what happened to a person: events, access, answers; the newest first."
+    static let usage = """
+        onym timeline ID [--kinds KIND,…] [--member ID] [--since TIME] [--until TIME] [--at MOMENT] [--limit N]
+                      [--cursor CURSOR] [--data DIR] [--project ID] [--json]
+
+        TIME is like 2027-01-31T00:00:00Z; MOMENT is a time, or seq: and the number of a call.
+        """
+    static let operands = ["ID"]
+    static let valuedFlags = ["kinds", "member", "since", "until", "at", "limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query(valuedFlags.filter { $0 != "project" }.map { ($0, arguments[$0]) })
+        return try context.show("GET", "\(try PeopleCommands.path(arguments.words[0], context))/timeline\(query)")
+    }
+}
+
 /// `onym identities`: lists the identities of a person.
 enum IdentitiesCommand: ProgramCommand {
     static let name = "identities"
@@ -304,8 +324,8 @@ enum SplitCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let (words, arguments) = (context.arguments.words, context.arguments)
-        let named = try identities(words.dropFirst().map { $0 })
-        let lanes = try identities((arguments["lane"] ?? "").split(separator: ",").map(String.init))
+        let named = try words.dropFirst().map(PeopleCommands.identity)
+        let lanes = try (arguments["lane"] ?? "").split(separator: ",").map(String.init).map(PeopleCommands.identity)
         var call: Int?
         if let text = arguments["at-call"] {
             guard let number = Int(text), number > 0 else { throw .usage("--at-call must be the number of a call.") }
@@ -338,17 +358,6 @@ enum SplitCommand: ProgramCommand {
         }
         let path = "\(try PeopleCommands.path(words[0], context))/split\(PeopleCommands.conditions(context))"
         return try context.show("POST", path, body: json.bytes)
-    }
-
-    private static func identities(_ words: [String]) throws(CommandFault) -> [(String, String)] {
-        var identities: [(String, String)] = []
-        for word in words {
-            guard let colon = word.firstIndex(of: ":") else {
-                throw .usage("\(word) is not an identity. Write its type and its value: ios_idfv:TABLET.")
-            }
-            identities.append((String(word[..<colon]), String(word[word.index(after: colon)...])))
-        }
-        return identities
     }
 }
 
@@ -605,6 +614,14 @@ enum PeopleCommands {
             }
             guard isPerson else { return nil }
         }
+    }
+
+    /// The type and the value of an identity: `ios_idfv:TABLET`.
+    static func identity(_ word: String) throws(CommandFault) -> (type: String, value: String) {
+        guard let colon = word.firstIndex(of: ":") else {
+            throw .usage("\(word) is not an identity. Write its type and its value: ios_idfv:TABLET.")
+        }
+        return (String(word[..<colon]), String(word[word.index(after: colon)...]))
     }
 
     /// The query of a call that can be tried first.

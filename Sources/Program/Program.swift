@@ -25,10 +25,11 @@ package enum Program {
         (
             "people",
             [
-                FindCommand.self, RecentCommand.self, PersonCommand.self, IdentitiesCommand.self,
+                FindCommand.self, RecentCommand.self, PersonCommand.self, TimelineCommand.self, IdentitiesCommand.self,
                 SharedCommand.self, LargestCommand.self, MergesCommand.self,
                 ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
                 SplitCommand.self, SplitsCommand.self, LanesCommand.self,
+                AttachCommand.self, DetachCommand.self, ReleaseCommand.self,
                 CallCommand.self, UndoCommand.self, AccessCommand.self, GrantCommand.self, TransferCommand.self,
                 EraseCommand.self,
             ]

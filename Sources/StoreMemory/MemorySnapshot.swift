@@ -59,11 +59,12 @@ struct MemorySnapshot: Snapshot {
         let wanted = Set(rows)
         var arrivals: [RowNumber: RowArrival] = [:]
         var number: Int64 = 0
-        for entry in journal {
+        for (place, entry) in journal.enumerated() {
             for case .rowAdded in entry.changes {
                 number += 1
                 guard wanted.contains(RowNumber(rawValue: number)) else { continue }
-                arrivals[RowNumber(rawValue: number)] = RowArrival(at: entry.at, key: entry.key)
+                arrivals[RowNumber(rawValue: number)] = RowArrival(
+                    at: entry.at, key: entry.key, call: JournalSequence(rawValue: Int64(place + 1)))
             }
         }
         return arrivals

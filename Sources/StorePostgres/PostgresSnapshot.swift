@@ -495,7 +495,7 @@ final class PostgresSnapshot: Snapshot {
 
     private static let arrivals = Statement(
         """
-        SELECT rows.id, journal.at, journal.key FROM rows JOIN journal ON journal.sequence = rows.made_by
+        SELECT rows.id, journal.at, journal.key, journal.sequence FROM rows JOIN journal ON journal.sequence = rows.made_by
         WHERE rows.id = ANY ($1::bigint[])
         """)
 
@@ -507,7 +507,8 @@ final class PostgresSnapshot: Snapshot {
         var arrivals: [RowNumber: RowArrival] = [:]
         for row in 0..<found.count {
             arrivals[RowNumber(rawValue: found.integer(row, 0))] = RowArrival(
-                at: Instant(milliseconds: found.integer(row, 1)), key: found.optionalInteger(row, 2).map(KeyID.init))
+                at: Instant(milliseconds: found.integer(row, 1)), key: found.optionalInteger(row, 2).map(KeyID.init),
+                call: JournalSequence(rawValue: found.integer(row, 3)))
         }
         return arrivals
     }

@@ -340,7 +340,7 @@ final class Reader {
                     """),
                 try connection.prepare(
                     """
-                    SELECT journal.at, journal.key FROM rows JOIN journal ON journal.sequence = rows.made_by
+                    SELECT journal.at, journal.key, journal.sequence FROM rows JOIN journal ON journal.sequence = rows.made_by
                     WHERE rows.id = ?
                     """),
                 try JournalReader(connection)
@@ -379,7 +379,8 @@ final class Reader {
                 defer { arrival.reset() }
                 guard try arrival.step() else { continue }
                 arrivals[number] = RowArrival(
-                    at: Instant(milliseconds: arrival.integer(0)), key: arrival.optionalInteger(1).map(KeyID.init))
+                    at: Instant(milliseconds: arrival.integer(0)), key: arrival.optionalInteger(1).map(KeyID.init),
+                    call: JournalSequence(rawValue: arrival.integer(2)))
             }
             return arrivals
         }

@@ -117,4 +117,62 @@ struct ExplainTests {
         #expect(graph.list("edges").allSatisfy { nodes.contains($0["from"] as? String ?? "") })
         #expect(try client.get("/onym/v1/people/77/graph").status == 404)
     }
+
+    @Test("draw many identities and members as one node", arguments: StoreKind.allCases)
+    func largeGraph(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let one = try client.identify(#"{"customerid":"a","ios_idfv":"D0"}"#)
+        let two = try client.identify(#"{"customerid":"b"}"#)
+        for (person, value) in [(one, "D1"), (one, "D2"), (one, "D3"), (one, "D4"), (two, "D0")] {
+            let attached = try client.post(
+                "/onym/v1/people/\(person)/identities", #"{"type":"ios_idfv","value":"\#(value)"}"#)
+            #expect(attached.status == 200, "\(attached)")
+        }
+        _ = try client.merge(two, into: one)
+        let path = "/onym/v1/people/\(one)/graph"
+
+        // A device of two members is a node of its own.
+        let graph = try client.get("\(path)?collapse=3")
+        let group = "group \(one) ios_idfv"
+        #expect(
+            Set(graph.list("nodes").compactMap { $0["id"] as? String })
+                == [one, two, "customerid:a", "customerid:b", "ios_idfv:D0", group], "\(graph)")
+        let node = try #require(graph.list("nodes").first { $0["id"] as? String == group })
+        #expect(node["count"] as? Int == 4 && node["type"] as? String == "ios_idfv" && node["holder"] as? String == one)
+        #expect(graph.list("edges").contains { $0["from"] as? String == group && $0["to"] as? String == one })
+        #expect(graph.list("edges").count == 6 && graph.number("hidden") == 0, "\(graph)")
+        let behind = try client.get("/onym/v1/people/\(two)/identities?type=ios_idfv&holder=\(one)")
+        #expect(behind.list("identities").count == 5)
+        #expect(try client.get("\(path)?collapse=4").list("nodes").count == 9)
+
+        // What the limit leaves out is counted, and no edge leads there.
+        let cut = try client.get("\(path)?collapse=3&limit=4")
+        let left = Set(cut.list("nodes").compactMap { $0["id"] as? String })
+        #expect(left.count == 4 && left.isSuperset(of: [one, two]) && cut.number("hidden") == 2)
+        #expect(cut.list("edges").allSatisfy { left.contains($0["from"] as? String ?? "") })
+        for query in ["collapse=0", "limit=0", "limit=x"] {
+            #expect(try client.get("\(path)?\(query)").code == "validation_error", "\(query)")
+        }
+        #expect(try client.get("/onym/v1/people/\(one)/identities?holder=x").code == "validation_error")
+    }
+
+    @Test("draw a merge that was undone, and an identity that was refused", arguments: StoreKind.allCases)
+    func graphOfThePast(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try client.makeEmailUnique()
+        let two = try client.identify(#"{"customerid":"b","email":"e"}"#)
+        let one = try client.identify(#"{"customerid":"a","email":"e"}"#)
+        let merge = try client.merge(one, into: two)
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
+        let graph = try client.get("/onym/v1/people/\(one)/graph")
+        let undone = try #require(graph.list("edges").first { $0["undone_at"] != nil }, "\(graph)")
+        #expect(undone["fact"] as? String == "merge" && undone["merge"] as? String == merge)
+        #expect([undone["from"] as? String, undone["to"] as? String] == [one, two])
+        let outside = graph.list("nodes").filter { $0["member"] as? Bool == false }
+        #expect(outside.compactMap { $0["id"] as? String } == [two])
+        let refused = try #require(graph.list("edges").first { $0["fact"] as? String == "refused" }, "\(graph)")
+        #expect(refused["from"] as? String == "email:e" && refused["to"] as? String == one)
+        #expect(refused["rule"] as? String == "held_elsewhere")
+        #expect(graph.list("nodes").contains { $0["id"] as? String == "email:e" })
+    }
 }

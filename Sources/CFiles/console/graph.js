@@ -1,8 +1,9 @@
 // The drawing of a graph: people are squares, identities are circles, and lines are facts.
 
 import { counted, h, moment, plain, show, shown } from "./h.js";
-import { collapse, laidOut } from "./layout.js";
-import { empty, facts, long, twin } from "./list.js";
+import { laidOut } from "./layout.js";
+import { empty, facts, long, paged, twin } from "./list.js";
+import { get, path } from "./api.js";
 import { open } from "./dialog.js";
 
 const rootMargin = 60;
@@ -12,9 +13,19 @@ const explainAddress = (a, b) => `#/explain?a=${encodeURIComponent(a.toWellForme
 const short = (text) => { const all = plain(text); return all.length > labelCharacters ? `${all.slice(0, labelCharacters - 1)}…` : all; };
 const name = (node) => node.kind === "group" ? `${node.type} ×${node.count}` : node.id;
 
+/** The members or the identities that one node stands for. */
+const behind = (node, root, at) => node.holder === null
+  ? paged("Members", [["Person", (one) => h("a", { href: personAddress(one) }, shown(one, "id"))]], async (cursor, signal) => {
+    const page = await get(path`/people/${root}`, { at, limit: 100, cursor }, { signal });
+    return { rows: page.members, next: page.next_cursor };
+  }, null)
+  : paged(counted(node.count, "identity", "identities"), [["Value", (one) => shown(one.value)], ["Since", (one) => moment(one.since)]], async (cursor, signal) => {
+    const page = await get(path`/people/${root}/identities`, { type: node.type, holder: node.holder, limit: 100, cursor }, { signal });
+    return { rows: page.identities, next: page.next_cursor };
+  }, null);
+
 /** Draws a graph; answers the picture with its table, and a place for what two chosen nodes have in common. */
-export async function drawGraph(answer, { signal, undo }) {
-  const { nodes, edges, hidden } = collapse(answer.nodes, answer.edges);
+export async function drawGraph({ nodes, edges, hidden }, { signal, undo, at: then }) {
   if (!nodes.length) return empty("There is nothing to draw.");
   const at = await laidOut(nodes, edges, signal);
   if (at.size === 0) return null;
@@ -29,13 +40,15 @@ export async function drawGraph(answer, { signal, undo }) {
   };
   const openNode = (node) => {
     if (node.kind === "person") location.hash = personAddress(node.id);
-    else if (node.kind === "group") open(name(node), long(counted(node.count, "node"), [["Id", (id) => shown(id)]], node.items, null));
+    else if (node.kind === "group") open(name(node), behind(node, nodes.find((one) => one.root).id, then));
     else panel(edges.find((edge) => edge.from === node.id || edge.to === node.id));
   };
   const panel = (edge) => {
     if (!edge) return;
+    const several = nodes.find((node) => node.kind === "group" && node.id === edge.from);
+    if (several) { openNode(several); return; }
     const end = undo(edge);
-    open(`${edge.fact[0].toUpperCase()}${edge.fact.slice(1)}`, facts([["From", shown(edge.from)], ["To", shown(edge.to)], ["Since", moment(edge.at)],
+    open(`${edge.fact[0].toUpperCase()}${edge.fact.slice(1)}`, facts([["From", shown(edge.from)], ["To", shown(edge.to)], ["Since", moment(edge.at)], edge.undone_at ? ["Undone", moment(edge.undone_at), ` by call ${edge.undone_by}`] : null,
       ["Call", shown(edge.call === null || edge.call === undefined ? null : String(edge.call))], ["Key", shown(edge.key)], ["Rule", shown(edge.rule)], ["Request", h("code", {}, shown(edge.request_id))],
       ["Chain", h("a", { href: explainAddress(edge.from, edge.to) }, "explain")]]), end ? [h("button", { type: "button", onclick: end }, "Undo…")] : []);
   };
@@ -71,7 +84,7 @@ export async function drawGraph(answer, { signal, undo }) {
       onchange: (event) => { choose(node.id); if (!chosen.includes(node.id)) event.target.checked = false; } }), "choose")],
   ], nodes, null, { step: 60 }), long("Lines", [
     ["Fact", (edge) => h("button", { class: "plain", type: "button", onclick: () => panel(edge) }, edge.fact)], ["From", (edge) => shown(labelOf(edge.from))], ["To", (edge) => shown(labelOf(edge.to))],
-    ["Since", (edge) => moment(edge.at)], ["Rule", (edge) => shown(edge.rule)],
+    ["Since", (edge) => moment(edge.at)], ["Undone", (edge) => moment(edge.undone_at)], ["Rule", (edge) => shown(edge.rule ?? null)],
   ], edges, null, { step: 60 })];
   const names = new Map(nodes.map((node) => [node.id, name(node)]));
   const labelOf = (id) => names.get(id) ?? id;

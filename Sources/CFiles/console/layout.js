@@ -1,65 +1,18 @@
 // Places of a graph's nodes. The same graph always has the same places.
 
-/** The greatest number of nodes of a drawing. */
-export const nodesAtMost = 300;
-const identitiesPerType = 3;
-const members = 40;
 const steps = 200;
 const pull = 0.02;
 const springs = { link: 60, merge: 120, alias: 120, refused: 120 };
 
-/** Puts identities of one type and one holder together where they are many, and members beyond the fortieth. */
-export function collapse(nodes, edges) {
-  const people = nodes.filter((node) => node.kind === "person");
-  const keptPeople = new Set(people.slice(0, members).map((node) => node.id));
-  const rest = people.slice(members).map((node) => node.id);
-  const holders = new Map();
-  for (const edge of edges) {
-    if (edge.fact !== "link") continue;
-    if (!holders.has(edge.from)) holders.set(edge.from, new Set());
-    holders.get(edge.from).add(edge.to);
-  }
-  const groups = new Map();
-  const place = new Map();
-  for (const node of nodes) {
-    if (node.kind === "person") { place.set(node.id, keptPeople.has(node.id) ? node.id : "people"); continue; }
-    const holding = [...(holders.get(node.id) ?? [])];
-    const key = holding.length === 1 ? `${keptPeople.has(holding[0]) ? holding[0] : "people"} ${typeOf(node.id)}` : null;
-    if (key === null) { place.set(node.id, node.id); continue; }
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(node.id);
-  }
-  for (const [key, all] of groups) {
-    for (const id of all) place.set(id, all.length > identitiesPerType ? `group ${key}` : id);
-  }
-  const shown = nodes.filter((node) => place.get(node.id) === node.id);
-  if (rest.length) shown.push({ id: "people", kind: "group", type: "person", count: rest.length, items: rest });
-  for (const [key, all] of groups) {
-    if (all.length > identitiesPerType) shown.push({ id: `group ${key}`, kind: "group", type: typeOf(all[0]), count: all.length, items: all });
-  }
-  const seen = new Set();
-  const kept = [];
-  for (const edge of edges) {
-    const from = place.get(edge.from), to = place.get(edge.to);
-    if (from === undefined || to === undefined || from === to) continue;
-    const key = JSON.stringify([edge.fact, from, to, edge.fact === "link" ? null : edge.call]);
-    if (seen.has(key)) continue;
-    seen.add(key);
-    kept.push({ ...edge, from, to });
-  }
-  const cut = shown.slice(0, nodesAtMost);
-  const left = new Set(cut.map((node) => node.id));
-  return { nodes: cut, edges: kept.filter((edge) => left.has(edge.from) && left.has(edge.to)), hidden: shown.length - cut.length };
-}
-
-const typeOf = (id) => id.slice(0, id.indexOf(":"));
+/** Whether a node is a person, or stands for several members. */
+const isOfPeople = (node) => node.kind === "person" || node.type === "person";
 
 /** Computes places. A generator, so that a page can draw between slices of time. Answers a map from ids to [x, y]. */
 export function* places(nodes, edges) {
   const count = nodes.length;
   const at = new Map(nodes.map((node, place) => [node.id, place]));
   const x = new Float64Array(count), y = new Float64Array(count);
-  const people = nodes.filter((node) => node.kind === "person" || node.id === "people");
+  const people = nodes.filter(isOfPeople);
   const radius = people.length < 2 ? 0 : Math.max(90, people.length * 22);
   people.forEach((node, place) => {
     const angle = 2 * Math.PI * place / people.length - Math.PI / 2;
@@ -69,9 +22,9 @@ export function* places(nodes, edges) {
   const ties = edges.map((edge) => [at.get(edge.from), at.get(edge.to), springs[edge.fact] ?? springs.link]);
   const holders = nodes.map(() => []);
   const ring = new Map();
-  for (const edge of edges) if (edge.fact === "link") holders[at.get(edge.from)].push(at.get(edge.to));
+  for (const edge of edges) if (edge.fact === "link" || edge.fact === "refused") holders[at.get(edge.from)].push(at.get(edge.to));
   for (const node of nodes) {
-    if (node.kind === "person" || node.id === "people") continue;
+    if (isOfPeople(node)) continue;
     const me = at.get(node.id);
     let holding = holders[me];
     if (node.kind === "group") {

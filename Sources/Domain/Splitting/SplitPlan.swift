@@ -386,14 +386,7 @@ private struct Judge {
 
     /// The identities by which a call came to a person.
     static func lanes(of call: RecordedCall, for person: PersonID) -> Set<Name> {
-        var names: Set<Name> = []
-        for input in call.inputs {
-            if let value = input.value, !value.isEmpty { names.insert(Name(type: input.type, value: value)) }
-        }
-        for case .linked(person, let type, let value) in call.facts where !value.isEmpty {
-            names.insert(Name(type: type, value: value))
-        }
-        return names
+        Set(call.identities(bringingTo: person).map { Name(type: $0.type, value: $0.value) })
     }
 
     /// Whether a call is within the span of time and comes from a wanted key.
@@ -407,6 +400,18 @@ private struct Judge {
     func takes(_ call: RecordedCall, _ named: Set<Name>) -> Bool {
         guard isInSpan(call), lanes.isEmpty || !lanes.isDisjoint(with: named) else { return false }
         return named.isEmpty || older.isEmpty || !named.isSubset(of: older)
+    }
+}
+
+extension RecordedCall {
+    /// The identities by which the call came to a person, as often as it names them.
+    package func identities(bringingTo person: PersonID) -> [(type: IdentityType, value: String)] {
+        var named: [(type: IdentityType, value: String)] = []
+        for input in inputs {
+            if let value = input.value, !value.isEmpty { named.append((input.type, value)) }
+        }
+        for case .linked(person, let type, let value) in facts where !value.isEmpty { named.append((type, value)) }
+        return named
     }
 }
 

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { lastCall, receive } from "../feed.js";
 import { h, json, moment, shown, show, tell } from "../h.js";
 import { open } from "../dialog.js";
-import { empty, fill, table } from "../list.js";
+import { empty, fill, filled, table } from "../list.js";
 import { setQuery } from "../main.js";
 
 const keptRows = 500;
@@ -42,8 +42,27 @@ export async function recent(signal, kinds = "") {
   return all.reverse();
 }
 
+/** The changes of one day in UTC, the newest first. The day begins after a call. */
+async function ofDay(day, after, kinds, signal) {
+  const all = [];
+  for (;;) {
+    const page = await get("/changes", { after, limit: 200, kinds }, { signal });
+    all.push(...page.changes.filter((change) => change.at.startsWith(day)));
+    if (!page.changes.length || page.changes.at(-1).at.slice(0, day.length) > day || all.length >= keptRows) return all.slice(0, keptRows).reverse();
+    after = page.next_after;
+  }
+}
+
 export default async function changes(place, { heading, query, leave }) {
   heading("Changes");
+  const day = query.get("day");
+  if (day) {
+    show(place, h("p", {}, "The changes of ", h("strong", {}, shown(day)), " (UTC). ", h("a", { href: "#/changes" }, "Show the last changes")), filled(10, async (signal) => {
+      const found = await ofDay(day, query.get("after") ?? 0, query.get("kinds") ?? "", signal);
+      return found.length ? changesTable(`Changes of ${day}, the newest first${found.length < keptRows ? "" : `; the first ${keptRows}`}`, found) : empty("No such change on this day.");
+    }));
+    return;
+  }
   let isPaused = false;
   let held = [];
   let rows = null;

@@ -7,9 +7,12 @@ import { bars, sum } from "../plot.js";
 import { personLink } from "./changes.js";
 
 const spans = [7, 30, 90];
-// The member of a day, its name, and the kind of change in the feed.
-const counters = [["people_made", "People made", "person.created"], ["merged", "Merges", "person.merged"], ["undone", "Merges undone", "merge.undone"], ["refused", "Calls refused", "refused"],
+// The member of a day, its name, and the kind of change in the feed, if the feed has it.
+const counters = [["people_made", "People made", "person.created"], ["merged", "Merges", "person.merged"], ["undone", "Merges undone", "merge.undone"], ["refused", "Calls refused", "refused"], ["set_aside", "Values set aside", null],
   ["split", "Splits", "person.split"], ["erased", "People erased", "person.erased"], ["unproven", "Calls without proof", "identity.unproven"]];
+
+// What the parts of a day's number are.
+const sorts = { merged: "By rule", refused: "By reason", set_aside: "By rule" };
 
 // More waiting calls than this are worth a look: the writer takes far more in one batch.
 const manyCalls = 1000;
@@ -107,14 +110,19 @@ export default async function health(place, { heading, query, leave }) {
     const { days, complete, since } = await get("/stats/days", { days: span() }, { signal });
     return [h("p", { class: "soft" }, "Days in UTC.", complete ? null : [" The journal has many calls: the numbers begin at ", moment(since), "."]), h("div", { class: "boxes" }, counters.map(([member, text, kind]) => {
       const counts = days.map((day) => [day.day, sum(day[member])]);
+      const starts = new Map(days.map((day) => [day.day, day.after]));
+      const ofDay = (day) => `#/changes?kinds=${encodeURIComponent(kind)}&day=${day}&after=${starts.get(day)}`;
       const parts = new Map(days.map((day) => [day.day, typeof day[member] === "object" ? Object.entries(day[member]) : []]));
       const total = counts.reduce((sum, [, number]) => sum + number, 0);
-      const picture = h("svg", { viewBox: "0 0 240 70", role: "img", "aria-label": `${text}: ${total} in ${span()} days` },
+      const picture = h("svg", { viewBox: "0 0 240 70", role: kind && total ? "group" : "img", "aria-label": `${text}: ${total} in ${span()} days` },
         h("line", { class: "axis", x1: 0, x2: 240, y1: 60.5, y2: 60.5 }),
-        bars(counts, 240, 56).map((bar) => h("rect", { class: "column", x: bar.x, y: bar.y + 4, width: bar.width, height: bar.height }, h("title", {}, `${bar.day}: ${bar.number}`))));
-      const columns = [["Day", ([day]) => day], ["Number", ([, number]) => number.toLocaleString("en")]];
-      if (member === "merged" || member === "refused") columns.push([member === "merged" ? "By rule" : "By reason", ([day]) => parts.get(day).map(([name, number]) => h("div", {}, h("code", {}, shown(name)), ` ${number.toLocaleString("en")}`))]);
-      return h("section", { class: "box" }, h("h3", {}, h("a", { href: `#/changes?kinds=${encodeURIComponent(kind)}` }, text), ` ${total.toLocaleString("en")}`),
+        bars(counts, 240, 56).map((bar) => {
+          const column = h("rect", { class: "column", x: bar.x, y: bar.y + 4, width: bar.width, height: bar.height }, h("title", {}, `${bar.day}: ${bar.number}`));
+          return kind && bar.number ? h("a", { href: ofDay(bar.day), "aria-label": `${text} of ${bar.day}` }, column) : column;
+        }));
+      const columns = [["Day", ([day, number]) => kind && number ? h("a", { href: ofDay(day) }, day) : day], ["Number", ([, number]) => number.toLocaleString("en")]];
+      if (sorts[member]) columns.push([sorts[member], ([day]) => parts.get(day).map(([name, number]) => h("div", {}, h("code", {}, shown(name)), ` ${number.toLocaleString("en")}`))]);
+      return h("section", { class: "box" }, h("h3", {}, kind ? h("a", { href: `#/changes?kinds=${encodeURIComponent(kind)}` }, text) : text, ` ${total.toLocaleString("en")}`),
         twin(member, picture, () => table(`${text} per day`, columns, counts.filter(([, number]) => number))));
     }))];
   });

@@ -11,7 +11,8 @@ import { access, grant, move } from "./access.js";
 import { personLink } from "./changes.js";
 import { split, splits, takeBack } from "./splitting.js";
 
-const tabs = [["overview", "Overview"], ["timeline", "Time line"], ["graph", "Graph"], ["purchases", "Purchases"], ["properties", "Properties"], ["journal", "Journal"]];
+const dialects = { idsync: "IDSync", claim: "Claim", entitlements: "Entitlements", onym: "Onym" };
+const tabs = [["overview", "Overview"], ["timeline", "Time line"], ["graph", "Graph"], ["purchases", "Purchases"], ["properties", "Properties"], ["tokens", "Tokens"], ["journal", "Journal"]];
 
 export default async function person(place, { parts, query, heading, leave, again }) {
   const [name] = parts;
@@ -44,7 +45,7 @@ export default async function person(place, { parts, query, heading, leave, agai
     if (JSON.stringify({ ...fresh, at }) === JSON.stringify(profile)) return;
     show(stale, h("p", { class: "failure" }, "This person changed just now. ", h("button", { type: "button", onclick: again }, "Show the person anew")));
   }));
-  const parts_ = { overview, timeline, graph, purchases, properties, journal };
+  const parts_ = { overview, timeline, graph, purchases, properties, tokens, journal };
   await parts_[tab](body, profile, { leave, again });
 }
 
@@ -141,7 +142,7 @@ function shared({ type, value }) {
 
 const rowColumns = (profile) => [
   ["When", (row) => moment(row.at)], ["Kind", (row) => h("button", { class: "plain", type: "button", onclick: () => open(`Row ${row.id}`, [
-    facts([["Kind", shown(row.kind)], ["When", moment(row.at)], ["Written to", shown(row.origin, "id")]]), json(row.body ?? row)]) }, plain(row.kind))],
+    facts([["Kind", shown(row.kind)], ["When", moment(row.at)], ["Written to", shown(row.origin, "id")], ["Came by", shown(row.identifier)], ["Received", moment(row.received_at)], ["Key", shown(row.key)]]), json(row.body ?? row)]) }, plain(row.kind))],
   ["Member", (row) => profile.members_count > 1 ? shown(row.origin, "id") : "this person"],
   ["What", (row) => shown(summary(row.body))],
 ];
@@ -156,7 +157,7 @@ const bucketsAtMost = 200;
 
 async function timeline(place, profile) {
   const { tracks } = await import("../tracks.js");
-  const filters = { kinds: "", since: "", until: "" };
+  const filters = { kinds: "", member: "", since: "", until: "" };
   const list = h("div");
   const field = (name, text, help) => h("label", {}, text, h("br"), h("input", { placeholder: help, spellcheck: "false", onchange: (event) => {
     const value = event.target.value.trim();
@@ -185,7 +186,9 @@ async function timeline(place, profile) {
       return [picture, h("p", { class: "soft" }, complete ? `The picture has all ${counted(read, "row")}.` : `The picture has the last ${counted(read, "row")}.`)];
     }), rows());
   };
-  show(place, h("div", { class: "filters" }, field("kinds", "Kinds", "event"), field("since", "Since", "2026-11-01"), field("until", "Until", "2026-12-01")), list);
+  show(place, h("div", { class: "filters" }, field("kinds", "Kinds", "event"),
+    profile.members.length > 1 ? h("label", {}, "Member", h("br"), h("select", { onchange: (event) => { filters.member = event.target.value; load(); } },
+      h("option", { value: "" }, "all"), profile.members.map((member) => h("option", { value: member }, member)))) : null, field("since", "Since", "2026-11-01"), field("until", "Until", "2026-12-01")), list);
   load();
 }
 
@@ -206,13 +209,16 @@ function draw(place, drawing) {
 
 // MARK: - Graph
 
+/** More than three identities of a type are one node, and a drawing has at most 300 nodes. */
+const drawn = { collapse: 3, limit: 300 };
+
 async function graph(place, profile, { leave, again }) {
   const { drawGraph } = await import("../graph.js");
   const stop = new AbortController();
   leave(() => stop.abort());
   show(place, filled(12, async (signal) => {
-    const answer = await get(path`/people/${profile.root}/graph`, { at: profile.at }, { signal });
-    return drawGraph(answer, { signal: stop.signal, again, undo: may.act && !profile.at ? (edge) => {
+    const answer = await get(path`/people/${profile.root}/graph`, { at: profile.at, ...drawn }, { signal });
+    return drawGraph(answer, { signal: stop.signal, at: profile.at, undo: may.act && !profile.at ? (edge) => {
       const merge = profile.merges.find((merge) => merge.from === edge.from && merge.into === edge.to && merge.at === edge.at);
       return merge ? () => undoMerge(merge, again) : null;
     } : () => null });
@@ -232,7 +238,7 @@ function purchases(place, profile, { again }) {
 }
 
 function properties(place, profile) {
-  show(place, Object.entries(profile.properties).map(([dialect, all]) => [h("h2", {}, { idsync: "IDSync", claim: "Claim", entitlements: "Entitlements" }[dialect] ?? shown(dialect)),
+  show(place, Object.entries(profile.properties).map(([dialect, all]) => [h("h2", {}, dialects[dialect] ?? shown(dialect)),
     long(`Properties of ${dialect}`, [
       ["Name", ([name]) => shown(name)], ["Value", ([, entry]) => shown(entry.value)], ["Written", ([, entry]) => moment(entry.at)],
       ["By member", ([, entry]) => shown(entry.origin, "id")],
@@ -251,6 +257,27 @@ function journal(place, profile, { again }) {
     const page = await get(path`/people/${profile.root}/journal`, { at: profile.at, limit: 100, cursor }, { signal });
     return { rows: page.calls, next: page.next_cursor };
   }, empty("No call changed this person.")));
+}
+
+// MARK: - Tokens and consent
+
+const levels = { off: "off: no token is needed", log: "log: calls without a token are accepted and noted", require: "require: calls without a token are refused" };
+const callsLookedAt = 200;
+const consentOf = ({ body }) => body?.consent_state ?? body?.con ?? null;
+
+function tokens(place, profile) {
+  show(place, filled(4, async (signal) => {
+    const { root, at } = profile;
+    const [rules, { calls }, { rows }] = await Promise.all([get("/strategy", {}, { signal }), get(path`/people/${root}/journal`, { at, limit: callsLookedAt }, { signal }),
+      get(path`/people/${root}/timeline`, { at, kinds: "context", limit: callsLookedAt }, { signal })]);
+    const unproven = calls.find((call) => call.kind === "unproven" || call.refused?.startsWith("identity_token"));
+    const consent = rows.find(consentOf);
+    return [h("h2", {}, "Tokens of signed-in users"), facts(Object.entries(rules.signed_identities).map(([dialect, level]) => [dialects[dialect] ?? dialect, levels[level] ?? shown(level)])),
+      h("p", {}, unproven ? ["The last call without proof: ", h("a", { href: `#/person/${encodeURIComponent(root)}?tab=journal` }, `call ${unproven.seq}`), " at ", moment(unproven.at), ", ", h("code", {}, shown(unproven.refused ?? unproven.kind)), "."]
+        : `None of the last ${counted(calls.length, "call")} came without proof.`),
+      h("h2", {}, "Consent"), consent ? [h("p", {}, "As an app of the IDSync dialect sent it at ", moment(consent.at), ", for ", shown(consent.origin, "id"), ". It blocks no call."), json(consentOf(consent))]
+        : h("p", {}, "No app has sent a consent with its last uploads. Apps of the IDSync dialect send it.")];
+  }));
 }
 
 // MARK: - Actions
