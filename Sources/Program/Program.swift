@@ -110,7 +110,7 @@ package enum Program {
             return 0
         }
         if asksForHelp {
-            terminal.result(help(for: command))
+            terminal.result(help(for: command, words.dropFirst(command.words.count)))
             return 0
         }
         let rest = Array(words.dropFirst(command.words.count))
@@ -223,7 +223,7 @@ package enum Program {
             onym help GROUP      the commands of a group, for example: onym help people
             onym help COMMAND    a command: its flags and its answer
             onym help WORD       a word of Onym: \(Concepts.all.map(\.name).joined(separator: ", "))
-            onym settings        the settings of the server, and their values
+            onym settings        the values of all settings; onym settings --help explains them
             """
     }
 
@@ -245,11 +245,13 @@ package enum Program {
 
     /// The help for the command, the group, the commands or the concept that some words name; nil for unknown words.
     private static func help(for words: [String]) -> String? {
-        guard words.count == 1, let word = words.first else { return command(words).map { help(for: $0) } }
+        guard words.count == 1, let word = words.first else {
+            return command(words).map { help(for: $0, words.dropFirst($0.words.count)) }
+        }
         if let group = groups.first(where: { $0.name == word }) { return list(group.commands) }
         let group = group(word)
         let parts = [
-            Concepts.all.first { $0.name == word }?.text, command(words).map { help(for: $0) },
+            Concepts.all.first { $0.name == word }?.text, command(words).map { help(for: $0, []) },
             group.isEmpty ? nil : list(group),
         ].compactMap(\.self)
         return parts.isEmpty ? nil : parts.joined(separator: "\n\n")
@@ -258,7 +260,9 @@ package enum Program {
     /// All commands, for the pages of the manual and the completions of shells.
     static var allCommands: [any ProgramCommand.Type] { commands }
 
-    private static func help(for command: any ProgramCommand.Type) -> String {
+    /// The help for a command, and for the group of settings that the words after its name may name.
+    private static func help(for command: any ProgramCommand.Type, _ words: ArraySlice<String>) -> String {
+        if command == SettingsCommand.self, let help = settingsHelp(words) { return help }
         let text = """
             \(command.summary)
 
@@ -267,18 +271,26 @@ package enum Program {
         guard command == SettingsCommand.self else {
             return text + "\n\nThe flags of the settings, such as --data and --listen: onym settings --help"
         }
-        let settings = ServerSettings.definitions.filter { !$0.isSecret }.map { definition in
-            let standard = definition.standard.map { " Default: \($0)." } ?? ""
-            return "  \("--\(definition.flag)".padded(to: 32))\(definition.summary)\(standard)"
-        }
         return """
             \(text)
 
-            Every command takes these flags. The environment (ONYM_LISTEN) and onym.toml in the data folder
-            (listen = "127.0.0.1:8080") can also have settings.
+            Each setting is a flag of every command (--listen), a variable (ONYM_LISTEN), and a line of onym.toml
+            in the data folder (listen = "127.0.0.1:8080"). onym help settings GROUP explains the settings of a group:
 
-            \(settings.joined(separator: "\n"))
+            \(ServerSettings.groups.map { "  \($0.name.padded(to: 11))\($0.summary)" }.joined(separator: "\n"))
             """
+    }
+
+    /// The help for a group of settings; nil if no word names a group.
+    private static func settingsHelp(_ words: ArraySlice<String>) -> String? {
+        guard let group = words.lazy.compactMap(ServerSettings.group).first else { return nil }
+        let lines = group.definitions.map { definition in
+            // A secret has no flag, because every user of the machine can see flags.
+            let name = definition.isSecret ? definition.variable : "--\(definition.flag)"
+            let standard = definition.standard.map { " Default: \($0)." } ?? ""
+            return "  \(name.padded(to: 32))\(definition.summary)\(standard)"
+        }
+        return "Settings of \(group.summary)\n\n\(lines.joined(separator: "\n"))"
     }
 }
 

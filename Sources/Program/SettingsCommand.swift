@@ -1,14 +1,22 @@
 import Invocation
 import JSON
 
-/// `onym settings`: prints each setting with its source.
+/// `onym settings`: prints each setting, or those of a group, with its source.
 enum SettingsCommand: ProgramCommand {
     static let name = "settings"
     static let summary = "Prints each setting, and the source of its value."
-    static let usage = "onym settings [--data DIR] [--json]"
+    static let usage = "onym settings [GROUP] [--data DIR] [--json]"
+    static let operands = ["[GROUP]"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let entries = context.settings.entries
+        var entries = context.settings.entries
+        if let name = context.arguments.words.first {
+            guard let group = ServerSettings.group(name) else {
+                let names = ServerSettings.groups.map(\.name).joined(separator: ", ")
+                throw .usage("There is no group of settings \"\(name)\". The groups are \(names).")
+            }
+            entries.removeAll { entry in !group.definitions.contains { $0.name == entry.definition.name } }
+        }
         func shown(_ entry: Settings.Entry) -> String? {
             entry.definition.mayHoldSecret && entry.value != nil ? "(set)" : entry.value
         }

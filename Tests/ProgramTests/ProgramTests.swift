@@ -319,11 +319,11 @@ struct ProgramTests {
             #expect(help.output.contains(" \(command)"), "\(command)")
         }
         #expect(run("help", "serve").output.contains("--tls-cert"))
-        // Each help fits a screen; only the list of the settings is longer.
+        // Each help fits a screen.
         let commands = run("pages", "onym.1").output.matches(of: /\n\.It Nm Cm (.+)/).map { String($0.1) }
         #expect(commands.count > 35)
         let groups = ["server", "people", "rules", "access", "projects", "events"]
-        for words in [""] + commands.filter({ $0 != "settings" }) + groups {
+        for words in [""] + commands + groups {
             let shown = words.isEmpty ? help : self.help(words.split(separator: " ").map(String.init))
             #expect(shown.code == 0 && shown.output.split(separator: "\n").count <= 25, "\(words): \(shown)")
         }
@@ -333,12 +333,33 @@ struct ProgramTests {
             #expect(shown.output.contains("\n  $ onym \(command)"), "\(command) has no example")
         }
         #expect(run("help", "people").output.contains("explain"))
-        #expect(run("settings", "--help").output.contains("--metrics-listen"))
         let misspelt = run("persn")
         #expect(misspelt.code == 2 && misspelt.errors.contains("Did you mean \"person\"?"), "\(misspelt)")
         #expect(!run("zzz").errors.contains("Did you mean"))
         let group = run("people")
         #expect(group.code == 2 && group.errors.contains("See \"onym help people\"."), "\(group)")
+    }
+
+    @Test("explains the settings in groups that fit a screen")
+    func settingsHelp() throws {
+        let list = run("settings", "--help").output.components(separatedBy: "of a group:\n").last ?? ""
+        let groups = list.matches(of: #/\n  ([a-z_]+) /#).map { String($0.1) }
+        #expect(groups.count > 5)
+        var explained: [String] = []
+        for group in groups {
+            let help = run("help", "settings", group).output
+            #expect(help.split(separator: "\n", omittingEmptySubsequences: false).count <= 25, "\(group)")
+            #expect(help == run("settings", "--help", group).output && help == run("settings", group, "--help").output)
+            explained += help.matches(of: /\n  --([a-z-]+)/).map { $0.1.replacing("-", with: "_") }
+            explained += help.matches(of: /\n  ONYM_([A-Z_]+)/).map { $0.1.lowercased() }
+        }
+        // `onym settings` prints a line for each, and the values of one group.
+        let settings = run("settings").output.matches(of: #/(?m)^([a-z_]+) /#).map { String($0.1) }
+        #expect(explained.sorted() == settings.sorted() && Set(settings).count == settings.count && settings.count > 60)
+        let stripe = run("settings", "stripe", "--stripe-grace-days", "4")
+        #expect(stripe.output.contains("stripe_grace_days             4  (flag)") && !stripe.output.contains("listen"))
+        let unknown = run("settings", "nonsense")
+        #expect(unknown.code == 2 && unknown.errors.contains("The groups are server, store"), "\(unknown.errors)")
     }
 
     @Test("tells a number for every disk, also for one beyond all numbers (Console)")
