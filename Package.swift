@@ -334,8 +334,8 @@ let package = Package(
         tests(
             "DialectIDSync",
             [
-                "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
-                "SQLite", "StoreMemory", "TestKit", "Threads",
+                "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "EventLoop", "Gateway", "HTTPMessage",
+                "HTTPServer", "SQLite", "StoreMemory", "TestKit", "Threads",
             ]),
         tests("DialectClaim", ["ByteText", "Compression", "Crypto", "Domain", "Outbound", "TestKit", "Threads"]),
         tests(

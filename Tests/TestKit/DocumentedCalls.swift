@@ -81,7 +81,7 @@ package struct DocumentedCalls {
                 isConsole = line == "```console"
                 parts.append(.text(line))
             }
-            if let whole = command, whole.count(where: { $0 == "'" }).isMultiple(of: 2) {
+            if let whole = command, !whole.hasSuffix("\\"), whole.count(where: { $0 == "'" }).isMultiple(of: 2) {
                 parts.append(.command(whole))
                 command = nil
             }
