@@ -11,6 +11,12 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
+    // The libraries for concurrency and for regular expressions are 2 MB of a static program, which uses neither
+    // (docs/decisions/0078).
+    .unsafeFlags([
+        "-Xfrontend", "-disable-implicit-concurrency-module-import",
+        "-Xfrontend", "-disable-implicit-string-processing-module-import",
+    ]),
     // Overlapping accesses are found by the compiler where it can, and at run time in debug builds, which all tests run
     // in too. Looking for them at run time in release costs every request some 3 %.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
@@ -189,10 +195,12 @@ let package = Package(
             ]),
         ring(
             "DialectNative",
-            ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+            [
+                "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
+            ]),
         ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
         ring("StoreMemory", ["Domain", "Threads"]),
-        ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
+        ring("StorePostgres", ["ByteText", "Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
         ring("StoreSQLite", ["Crypto", "Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // The SDK, and its facades for apps that already speak to one of four vendors.
@@ -226,8 +234,8 @@ let package = Package(
         // The files for browsers, in the program: the console, and the Markdown of the documentation, of which a site is made.
         .target(name: "CFiles", exclude: ["console", "docs"]),
         ring("BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"]),
-        ring("Console", ["BrowserFiles", "Gateway", "HTTPMessage", "HTTPServer"]),
-        ring("Docs", ["BrowserFiles", "Gateway", "HTTPMessage", "HTTPServer"]),
+        ring("Console", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"]),
+        ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"]),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),

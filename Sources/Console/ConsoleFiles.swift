@@ -1,10 +1,11 @@
 import BrowserFiles
+import ByteText
 
 /// The files of the console, with one name for the whole set.
 package struct ConsoleFiles: Sendable {
     /// The name of the page, which names the set.
     package static let page = "index.html"
-    private static let placeholder = Array("{set}".utf8)
+    private static let placeholder = "{set}"
 
     /// The name of the set: a hash over all names and bytes. Another version of the console has another name.
     package let set: String
@@ -24,7 +25,9 @@ package struct ConsoleFiles: Sendable {
         files = Dictionary(
             uniqueKeysWithValues: contents.map { name, bytes in
                 let isPage = name == ConsoleFiles.page
-                return (name, isPage ? bytes.replacing(ConsoleFiles.placeholder, with: Array(set.utf8)) : bytes)
+                guard isPage else { return (name, bytes) }
+                let page = String(decoding: bytes, as: UTF8.self).replacing(ConsoleFiles.placeholder, with: set)
+                return (name, Array(page.utf8))
             })
     }
 }

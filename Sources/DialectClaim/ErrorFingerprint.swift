@@ -1,3 +1,4 @@
+import ByteText
 import Crypto
 import Domain
 import JSON
@@ -164,7 +165,7 @@ struct NetworkRequest {
             return nil
         }
         let method = (attribute("_http_method") ?? attribute("_method") ?? "GET").uppercased()
-        let rest = url.split(separator: "://", maxSplits: 1).last ?? ""
+        let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? url[...]
         let place = rest.prefix { $0 != "?" && $0 != "#" }
         var parts = place.split(separator: "/").map(String.init)
         guard !parts.isEmpty else { return nil }

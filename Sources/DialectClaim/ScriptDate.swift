@@ -29,8 +29,9 @@ enum ScriptDate {
 
     /// `2026-11-21T24:00:00Z`, the start of the next day.
     private static func atMidnight(_ text: String) -> Int64? {
-        guard let match = text.wholeMatch(of: /(\d{4}-\d{2}-\d{2}[T ])24(:00(?::00(?:\.0+)?)?)(.*)/) else { return nil }
-        let day = "\(match.1)00\(match.2)\(match.3)"
+        let (date, time) = (text.prefix(11), text.dropFirst(11))
+        guard date.hasSuffix("T") || date.hasSuffix(" "), time.hasPrefix("24:00") else { return nil }
+        let day = "\(date)00\(time.dropFirst(2))"
         return (iso(day) ?? withoutSeconds(day)).map { $0 + 86_400_000 }
     }
 
@@ -40,12 +41,19 @@ enum ScriptDate {
 
     /// `Sat, 21 Nov 2026 10:00:00 GMT`.
     private static func http(_ text: String) -> Int64? {
-        guard
-            let match = text.wholeMatch(
-                of: /(?:[A-Za-z]{3}, )?(\d{1,2}) ([A-Za-z]{3}) (\d{4}) (\d{2}:\d{2}:\d{2})(?: (?:GMT|UTC|Z))?/),
-            let month = months.firstIndex(of: match.2.lowercased())
+        var parts = text.split(separator: " ", omittingEmptySubsequences: false)[...]
+        // The name of the day, which nothing compares with the date.
+        if let name = parts.first, name.utf8.count == 4, name.hasSuffix(","),
+            name.dropLast().allSatisfy({ $0.isASCII && $0.isLetter })
+        {
+            parts.removeFirst()
+        }
+        if parts.count == 5, ["GMT", "UTC", "Z"].contains(parts.last.map(String.init)) { parts.removeLast() }
+        let words = Array(parts)
+        guard words.count == 4, let month = months.firstIndex(of: words[1].lowercased()),
+            (1...2).contains(words[0].utf8.count), words[2].utf8.count == 4, words[3].utf8.count == 8
         else { return nil }
-        let (day, number) = (match.1.count == 1 ? "0\(match.1)" : "\(match.1)", month + 1)
-        return iso("\(match.3)-\(number < 10 ? "0" : "")\(number)-\(day)T\(match.4)Z")
+        let (day, number) = (words[0].utf8.count == 1 ? "0\(words[0])" : "\(words[0])", month + 1)
+        return iso("\(words[2])-\(number < 10 ? "0" : "")\(number)-\(day)T\(words[3])Z")
     }
 }

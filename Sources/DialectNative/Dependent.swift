@@ -3,6 +3,7 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
+import Threads
 
 /// The calls whose results depended on a call: their number, and a page of them.
 struct Dependent {
@@ -73,7 +74,7 @@ struct Dependent {
         limit: Int,
         longest: Duration?, then: @escaping @Sendable (Dependent, any Snapshot) throws(StoreFault) -> Step
     ) -> Step {
-        let end = longest.map { ContinuousClock.now + $0 }
+        let end = longest.map { MonotonicMoment.now + $0 }
         return page(searches[...], [], until: end) { merges, snapshot throws(StoreFault) in
             let followers = try call.map { call throws(StoreFault) in try call.followers(snapshot) } ?? []
             let all = merges.flatMap { merges in followers.map { Set(merges + $0).sorted() } }
@@ -85,7 +86,7 @@ struct Dependent {
     }
 
     private static func page(
-        _ searches: ArraySlice<DependedCalls>, _ found: [JournalSequence], until end: ContinuousClock.Instant?,
+        _ searches: ArraySlice<DependedCalls>, _ found: [JournalSequence], until end: MonotonicMoment?,
         _ then: @escaping @Sendable ([JournalSequence]?, any Snapshot) throws(StoreFault) -> Step
     ) -> Step {
         guard let search = searches.first else {
@@ -101,7 +102,7 @@ struct Dependent {
                 return .read { snapshot throws(StoreFault) in try then(nil, snapshot) }
             }
             if let calls { return page(searches.dropFirst(), found + calls, until: end, then) }
-            guard end.map({ ContinuousClock.now < $0 }) ?? true else { return try then(nil, snapshot) }
+            guard end.map({ MonotonicMoment.now < $0 }) ?? true else { return try then(nil, snapshot) }
             return page(searches, found, until: end, then)
         }
     }

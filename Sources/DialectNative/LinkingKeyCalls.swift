@@ -1,3 +1,4 @@
+import ByteText
 import CivilTime
 import Crypto
 import Domain

@@ -1,4 +1,5 @@
 import BrowserFiles
+import ByteText
 
 /// The documentation as a small site: a page for each file of `docs`, an index for the search, a style and a script. The program has
 /// the Markdown and makes the site of it, so the pages are always those of the program's own version.

@@ -1,3 +1,5 @@
+import ByteText
+
 /// Makes HTML of the Markdown of the documentation: headings, paragraphs, lists, tables, blocks of code, links, pictures, emphasis.
 ///
 /// The pages use no other parts of Markdown. HTML in a page is shown as text, so no page brings a script along.

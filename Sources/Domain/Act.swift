@@ -33,10 +33,10 @@ package protocol Act: Sendable {
     var naming: NamingAct? { get }
 
     // The same decision, compiled for each kind of facts in the server. Without these functions a call through `any Act`
-    // would run the general code, which is several times slower.
+    // would run the general code, which is several times slower. Other facts, such as those of the model, take the general
+    // code: compiled for them, all decisions would be a twentieth of the program (docs/decisions/0078).
     func decide(_ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts) throws(Refusal) -> Decision<Reply>
     func decide(_ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts) throws(Refusal) -> Decision<Reply>
-    func decide(_ stamp: Stamp, in project: ProjectID, facts: Facts) throws(Refusal) -> Decision<Reply>
 }
 
 extension Act {
@@ -53,10 +53,6 @@ extension Act {
         _ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts
     ) throws(Refusal) -> Decision<Reply> {
         try decide(stamp, in: project, loaded).boxed.notingLinks(stamp, in: project, loaded)
-    }
-
-    package func decide(_ stamp: Stamp, in project: ProjectID, facts: Facts) throws(Refusal) -> Decision<Reply> {
-        try decide(stamp, in: project, facts).boxed.notingLinks(stamp, in: project, facts)
     }
 
     /// Decides over any facts, and puts the answer into a box.
@@ -76,12 +72,6 @@ extension PeopleIndex.IndexFacts {
 extension LoadingFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decide(stamp, in: project, loaded: self)
-    }
-}
-
-extension Facts {
-    package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
-        try act.decide(stamp, in: project, facts: self)
     }
 }
 

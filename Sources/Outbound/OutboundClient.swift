@@ -31,7 +31,7 @@ package final class OutboundClient: @unchecked Sendable {
 
     private struct Waiting: Sendable {
         let call: OutboundCall
-        let deadline: ContinuousClock.Instant
+        let deadline: MonotonicMoment
         let done: @Sendable (Result) -> Void
     }
 
@@ -67,7 +67,7 @@ package final class OutboundClient: @unchecked Sendable {
 
     /// Makes a call. The answer comes on any thread, and its receiver must not block that thread.
     package func submit(_ call: OutboundCall, _ done: @escaping @Sendable (Result) -> Void) {
-        let deadline = ContinuousClock.now.advanced(by: .milliseconds(limits.wholeMilliseconds))
+        let deadline = MonotonicMoment.now + .milliseconds(limits.wholeMilliseconds)
         let fault: OutboundFault? = inbox.withLock { inbox in
             if inbox.isStopping { return .cancelled }
             if inbox.calls.count + inbox.followers >= limits.callsWaiting { return .overloaded }
@@ -183,7 +183,7 @@ package final class OutboundClient: @unchecked Sendable {
     /// Starts a call; nil if the call has its answer already. The time limit counts from the submission, so other calls do
     /// not extend the wait.
     private func begin(_ waiting: Waiting) -> Transfer? {
-        let left = waiting.deadline - ContinuousClock.now
+        let left = waiting.deadline - MonotonicMoment.now
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
         guard milliseconds > 0 else {
             waiting.done(.failure(.timedOut))

@@ -31,6 +31,6 @@ extension String {
     init(message: UnsafePointer<CChar>?) {
         var text = unsafe message.map { unsafe String(cString: $0) } ?? ""
         while text.last?.isNewline == true { text.removeLast() }
-        self = text.replacing("\n", with: " ")
+        self = String(text.map { $0.isNewline ? " " : $0 })
     }
 }

@@ -1,3 +1,4 @@
+import ByteText
 import Docs
 import Invocation
 
@@ -163,12 +164,20 @@ enum PagesCommand: ProgramCommand {
     }
 
     private static var settingsManual: String {
-        let entries = settings.map { definition in
+        func entry(_ definition: SettingDefinition) -> String {
             let standard = definition.standard.map { "\n.Pp\nDefault: \(escaped($0))" } ?? ""
             let place =
                 definition.isSecret
                 ? "\n.Pp\nThis setting is a secret: it has no flag, and commands never show it." : ""
             return ".It Cm \(definition.name)\n\(sentences(definition.summary))\(standard)\(place)"
+        }
+        let groups = ServerSettings.groups.map { group in
+            """
+            .Ss Settings of \(escaped(group.summary))
+            .Bl -tag -width Ds
+            \(group.definitions.map(entry).joined(separator: "\n"))
+            .El
+            """
         }
         return """
             .Dd \(date)
@@ -190,11 +199,7 @@ enum PagesCommand: ProgramCommand {
             manager, and a credential overrides the file.
             .Nm onym Cm settings
             prints each value and its source.
-            .Pp
-            The settings are:
-            .Bl -tag -width Ds
-            \(entries.joined(separator: "\n"))
-            .El
+            \(groups.joined(separator: "\n"))
             .Sh SEE ALSO
             .Xr onym 1
             """
@@ -203,9 +208,13 @@ enum PagesCommand: ProgramCommand {
     // MARK: - The settings file
 
     private static var settingsFile: String {
-        let entries = settings.filter { $0.isInFile && $0.name != "data" && $0.name != "listen" }.map { definition in
-            let value = definition.standard.map { Int($0) == nil ? "\"\($0)\"" : $0 } ?? "\"\""
-            return "# \(definition.summary)\n#\(definition.name) = \(value)"
+        let groups = ServerSettings.groups.map { group in
+            let entries = group.definitions.filter { $0.isInFile && $0.name != "data" && $0.name != "listen" }
+                .map { definition in
+                    let value = definition.standard.map { Int($0) == nil ? "\"\($0)\"" : $0 } ?? "\"\""
+                    return "# \(definition.summary)\n#\(definition.name) = \(value)"
+                }
+            return "## Settings of \(group.summary)\n\n\(entries.joined(separator: "\n\n"))"
         }
         return """
             # The settings of the identity server; see onym.toml(5). A line with # is a comment: remove the # to set a value.
@@ -218,7 +227,7 @@ enum PagesCommand: ProgramCommand {
             # The address and the port of the server. Other machines reach it by 0.0.0.0:8080, best behind TLS.
             listen = "127.0.0.1:8080"
 
-            \(entries.joined(separator: "\n\n"))
+            \(groups.joined(separator: "\n\n"))
             """
     }
 

@@ -1,3 +1,4 @@
+import ByteText
 package import Domain
 import Postgres
 

@@ -1,5 +1,6 @@
 import Domain
 import Postgres
+import Threads
 
 /// The facts that were committed at the first question. Each question goes to the database.
 final class PostgresSnapshot: Snapshot {
@@ -13,7 +14,7 @@ final class PostgresSnapshot: Snapshot {
     /// The fault of a question that cannot throw.
     private(set) var fault: StoreFault?
     /// The beginning of the transaction: the first question.
-    private var openSince: ContinuousClock.Instant?
+    private var openSince: MonotonicMoment?
     /// The groups of earlier questions.
     private var groups: [PersonID: Group] = [:]
     private var isClosed = false
@@ -56,7 +57,7 @@ final class PostgresSnapshot: Snapshot {
         precondition(!isClosed, "A group was used after the read that found the group.")
         if let fault { throw fault }
         try limit.check()
-        if let since = openSince, ContinuousClock.now - since > moment { endTransaction() }
+        if let since = openSince, MonotonicMoment.now - since > moment { endTransaction() }
         if openSince == nil {
             connection.send(Session.beginReading)
             openSince = .now

@@ -35,7 +35,12 @@ enum RowPartitions {
     }
 
     /// Whether a partition has rows of one kind only.
-    static func isOfOneKind(_ part: String) -> Bool { part.wholeMatch(of: /rows_from_[0-9]+_[0-9]+/) != nil }
+    static func isOfOneKind(_ part: String) -> Bool {
+        let (beginning, digits) = ("rows_from_", "0"..."9" as ClosedRange<Character>)
+        let numbers = part.dropFirst(beginning.count).split(separator: "_", omittingEmptySubsequences: false)
+        return part.hasPrefix(beginning) && numbers.count == 2
+            && numbers.allSatisfy { !$0.isEmpty && $0.allSatisfy(digits.contains) }
+    }
 
     private static let last = Statement(
         """

@@ -11,13 +11,13 @@ final class StateWatch: Sendable {
     private struct Status: Sendable {
         var isStopping = false
         /// The end of this process's lead by its own clock. It is a little before the end in the database.
-        var leadsUntil: ContinuousClock.Instant?
+        var leadsUntil: MonotonicMoment?
         var trouble: StoreFault?
         /// The time until another process may take the lead from its holder, as of the last check.
         var millisecondsToEnd: Int64?
         /// The first row number of the last range, if known.
         var lastStretch: Int64?
-        var triesAgainAt: ContinuousClock.Instant?
+        var triesAgainAt: MonotonicMoment?
     }
 
     private let status = Monitor(Status())
@@ -55,7 +55,7 @@ final class StateWatch: Sendable {
 
     /// The fault of the last check.
     var trouble: StoreFault? { status.withLock { $0.trouble } }
-    var leads: Bool { status.withLock { $0.leadsUntil.map { ContinuousClock.now < $0 } ?? false } }
+    var leads: Bool { status.withLock { $0.leadsUntil.map { MonotonicMoment.now < $0 } ?? false } }
 
     func stop() {
         status.change { $0.isStopping = true }
@@ -96,7 +96,7 @@ final class StateWatch: Sendable {
         var parameters = Parameters()
         parameters.add(name.bytes)
         // The database starts its time a little later.
-        let end = ContinuousClock.now + .milliseconds(settings.leaseMilliseconds - StateWatch.marginMilliseconds)
+        let end = MonotonicMoment.now + .milliseconds(settings.leaseMilliseconds - StateWatch.marginMilliseconds)
         let answers = try attempt { () throws(PostgresFault) in
             connection.send(StoreState.select)
             connection.send(lead, parameters)
@@ -132,7 +132,7 @@ final class StateWatch: Sendable {
         let (last, triesAgainAt) = status.withLock { ($0.lastStretch, $0.triesAgainAt) }
         let rows = settings.partitionRows
         let isDue = last.map { RowPartitions.isDue(last: $0, row: row, rows: rows) } ?? true
-        guard isDue || part != nil, triesAgainAt.map({ $0 <= ContinuousClock.now }) ?? true else { return }
+        guard isDue || part != nil, triesAgainAt.map({ $0 <= MonotonicMoment.now }) ?? true else { return }
         do throws(StoreFault) {
             if let part { try RowPartitions.drop(part, session) }
             if isDue {
@@ -140,7 +140,7 @@ final class StateWatch: Sendable {
                 status.withLock { $0.lastStretch = last }
             }
         } catch {
-            status.withLock { $0.triesAgainAt = ContinuousClock.now + .seconds(StateWatch.houseSeconds) }
+            status.withLock { $0.triesAgainAt = MonotonicMoment.now + .seconds(StateWatch.houseSeconds) }
         }
     }
 

@@ -17,7 +17,7 @@ final class Vacuum: Sendable {
         var done: Set<String> = []
         /// The number of runs that a reader prevented, and the time until the next run.
         var holds = 0
-        var waitsUntil: ContinuousClock.Instant?
+        var waitsUntil: MonotonicMoment?
         var isStopping = false
         var canceller: Connection.Canceller?
         var thread: WorkerThread?
@@ -41,7 +41,7 @@ final class Vacuum: Sendable {
     func step() -> Compaction {
         let begins: Bool = status.withLock { status in
             if status.isRunning || status.ended != nil { return false }
-            if let end = status.waitsUntil, ContinuousClock.now < end { return false }
+            if let end = status.waitsUntil, MonotonicMoment.now < end { return false }
             status.isRunning = true
             return true
         }

@@ -16,9 +16,9 @@ final class IndexLock: @unchecked Sendable {
     func write<Result>(_ body: () -> Result) -> Result {
         lock.write {
             guard let note else { return body() }
-            let start = ContinuousClock.now
+            let start = MonotonicMoment.now
             let result = body()
-            let held = (ContinuousClock.now - start).components
+            let held = (MonotonicMoment.now - start).components
             note(UInt64(held.seconds) &* 1_000_000_000 &+ UInt64(held.attoseconds / 1_000_000_000))
             return result
         }

@@ -630,9 +630,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             disk: reader, index: index, lock: indexLock, groups: groups, settled: settled, documents: recentDocuments,
             hash: hash, derived: derived)
         for reading in 1..<SQLiteStore.readingsAtMost {
-            let (before, start) = (settled.sequence, ContinuousClock.now)
+            let (before, start) = (settled.sequence, MonotonicMoment.now)
             let result = try body(snapshot)
-            let isLong = ContinuousClock.now - start > SQLiteStore.longReading
+            let isLong = MonotonicMoment.now - start > SQLiteStore.longReading
             if settled.sequence == before || (isLong && reading > 1) { return result }
         }
         return try body(snapshot)
