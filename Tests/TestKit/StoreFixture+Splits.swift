@@ -49,6 +49,7 @@ extension StoreFixture {
         _ person: PersonID, _ snapshot: any Snapshot, limit: Int = 50
     ) throws(StoreFault) -> [String] {
         var filter = Timeline.Filter()
+        filter.kinds = [.event]
         filter.limit = limit
         var names: [String] = []
         repeat {
