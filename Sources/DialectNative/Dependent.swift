@@ -28,6 +28,16 @@ struct Dependent {
         .init("depended", .array(JournalText.schema), required: true),
     ]
 
+    /// The parameter of a dry run that lists further calls.
+    static let parameter = Schema.Property(
+        "cursor", .string("The depended_next of a dry run: the answer lists the calls of depended that come then."))
+
+    static func place(_ request: borrowing Request) throws(Rejection) -> JournalSequence {
+        let number = try AdminText.number(
+            request, "cursor", in: 0...Int.max, or: "a depended_next that was answered before")
+        return JournalSequence(rawValue: Int64(number ?? 0))
+    }
+
     /// The calls of a search that took too long.
     static let unknown = Dependent(count: nil)
 
@@ -107,15 +117,12 @@ struct Dependent {
         }
     }
 
-    private init(
-        _ all: [JournalSequence], after place: JournalSequence, limit: Int, _ snapshot: any Snapshot
+    /// A page of some calls.
+    init(
+        _ all: [JournalSequence], after place: JournalSequence = .zero, limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         let rest = all.drop { $0 <= place }
-        var page: [RecordedCall] = []
-        for sequence in rest.prefix(limit) {
-            page += try snapshot.calls(after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1)
-        }
-        (count, calls) = (all.count, page)
+        (count, calls) = (all.count, try snapshot.calls(Array(rest.prefix(limit))))
         next = rest.count > limit ? rest.prefix(limit).last : nil
     }
 
@@ -125,11 +132,21 @@ struct Dependent {
         if let count { json.integer(count) } else { json.null() }
     }
 
-    func write(_ json: inout JSONWriter, next name: StaticString) {
+    /// - Parameter person: the person of whom the calls are written, with the people that they came to; nil for whole calls.
+    func write(_ json: inout JSONWriter, about person: PersonID? = nil, next name: StaticString) {
         writeCount(&json)
         json.key("depended")
         json.array { json in
-            for call in calls { json.object { JournalText.write(call, &$0) } }
+            for call in calls {
+                let people = person.map { Set([$0] + (call.person.map { [$0] } ?? [])) }
+                json.object { json in
+                    if let people {
+                        JournalText.write(call, about: people, &json)
+                    } else {
+                        JournalText.write(call, &json)
+                    }
+                }
+            }
         }
         json.key(name)
         if let next { json.decimalString(next.rawValue) } else { json.null() }

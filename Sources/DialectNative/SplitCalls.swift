@@ -55,7 +55,7 @@ enum SplitCalls {
                     let (name, wanted) = (
                         PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
                     )
-                    let unchanged = try IfUnchanged(request)
+                    let (unchanged, place) = (try IfUnchanged(request), try Dependent.place(request))
                     let unique = tools.directory.strategy(of: project).unique
                     return .read { snapshot throws(StoreFault) in
                         var into: PersonID?
@@ -91,15 +91,15 @@ enum SplitCalls {
                                 return .call(PreparedCall(act) { _, _ in problem })
                             }
                             let preview = try SplitPreview(
-                                undoing: made.split, made.identities, followers: [], at: now, snapshot
+                                undoing: made.split, made.identities, .none, at: now, snapshot
                             ).reversed
                             return .call(PreparedCall(act) { split, _ in answer(split.id, preview) })
                         }
                         if try unchanged.isBroken(by: [person] + (into.map { [$0] } ?? []), snapshot) {
                             return unchanged.refusal(id)
                         }
-                        let preview = try SplitPreview(
-                            act, plan, followers: try followers(of: act, snapshot), in: project, at: now, snapshot)
+                        let depended = try dependent(on: act, plan, after: place, snapshot)
+                        let preview = try SplitPreview(act, plan, depended, in: project, at: now, snapshot)
                         if isDry { return .answer(answer(nil, preview)) }
                         return .call(PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
                     }
@@ -125,6 +125,7 @@ enum SplitCalls {
                     let isRepeatable = request.isRepeatable
                     let split = try splitID(request)
                     let (reason, unchanged) = (try MergeCalls.reason(request, tools), try IfUnchanged(request))
+                    let place = try Dependent.place(request)
                     let (missing, directory) = (Native.problem(.refused(.noSuchSplit), id), tools.directory)
                     return .read { snapshot throws(StoreFault) in
                         guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }
@@ -150,9 +151,12 @@ enum SplitCalls {
                         }
                         if try unchanged.isBroken(by: [person, into], snapshot) { return unchanged.refusal(id) }
                         let call = try Undoable(made.call.sequence, in: project, directory, snapshot)
+                        let followers = try call?.followers(snapshot)
+                        let depended = try followers.map { followers throws(StoreFault) in
+                            try Dependent(followers, after: place, limit: dependedAtMost, snapshot)
+                        }
                         let preview = try SplitPreview(
-                            undoing: made.split, made.identities, followers: try call?.followers(snapshot), at: now,
-                            snapshot)
+                            undoing: made.split, made.identities, depended ?? .unknown, at: now, snapshot)
                         if isDry {
                             if let moved = preview.movedOn {
                                 return .answer(Native.problem(.refused(.splitBuiltUpon(moved)), id))
@@ -313,14 +317,24 @@ enum SplitCalls {
 
     private static let callsLookedAt = 200
 
-    /// The calls that came to the person by identities of a split; nil if the history is too long to look for them.
-    private static func followers(
-        of act: SplitPerson, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> [JournalSequence]? {
-        let links = act.parts.filter { !$0.isShared }.map { ($0.identity.type, $0.identity.value, since: $0.linkedBy) }
-        guard let first = links.map(\.since).min() else { return [] }
-        return try Undoable.followers(of: act.person, by: links, after: first, snapshot)
+    /// The calls that a split takes, and those that came to the person by its identities.
+    private static func dependent(
+        on act: SplitPerson, _ plan: SplitPlan, after place: JournalSequence, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Dependent {
+        let parts = act.parts.filter { !$0.isShared }
+        var followers = plan.followers(of: parts)
+        if followers == nil {
+            let links = parts.map { ($0.identity.type, $0.identity.value, since: $0.linkedBy) }
+            guard let first = links.map(\.since).min() else { return .none }
+            followers = try Undoable.followers(of: act.person, by: links, after: first, snapshot)
+        }
+        guard let followers else { return .unknown }
+        return try Dependent(
+            Set(plan.depended + followers).sorted(), after: place, limit: dependedAtMost, snapshot)
     }
+
+    /// The calls in one answer. Each is read with its rows, and a split should take effect within 50 ms.
+    private static let dependedAtMost = 200
 
     // MARK: - What is answered
 
@@ -339,6 +353,7 @@ enum SplitCalls {
     private static let parameters: [Schema.Property] = [
         DryRun.parameter,
         IfUnchanged.parameter,
+        Dependent.parameter,
     ]
 
     private static let amounts = Schema.object([
@@ -354,8 +369,8 @@ enum SplitCalls {
         .init(
             "depended_count",
             .anyOf([.integer("The number of calls that depended on what changes. Their answers stay."), .null])),
-        .init(
-            "depended", .array(JournalText.schema)),
+        .init("depended", .array(JournalText.schema)),
+        .init("depended_next", AdminText.optionalText),
         .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),
         .init("warnings", .array(.string()), required: true),
         .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),

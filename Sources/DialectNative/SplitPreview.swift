@@ -34,9 +34,8 @@ struct SplitPreview: Sendable {
     private let keptRows: [RowKind: Int]
     /// Nil where no lane selects rows.
     private let unknown: Int?
-    /// The calls that depended on what the split or its undo takes: the first of them, and the number of all, which is nil if the
-    /// history is too long to look for them. Nil for the answer of a repeated undo.
-    private let depended: (calls: [RecordedCall], count: Int?)?
+    /// The calls that depended on what the split or its undo takes. Nil for the answer of a repeated undo.
+    private let depended: Dependent?
     private let lastCall: JournalSequence
     /// The type of an identity that a later call took from the person that the split gave it to.
     let movedOn: IdentityType?
@@ -46,9 +45,9 @@ struct SplitPreview: Sendable {
 
     // MARK: - Before a split
 
-    /// - Parameter followers: the calls that came to the person by the identities that the call names.
+    /// - Parameter depended: the calls that depended on what the split takes.
     init(
-        _ act: SplitPerson, _ plan: SplitPlan, followers: [JournalSequence]?, in project: ProjectID, at moment: Instant,
+        _ act: SplitPerson, _ plan: SplitPlan, _ depended: Dependent, in project: ProjectID, at moment: Instant,
         _ snapshot: any Snapshot
     ) throws(StoreFault) {
         moved = SplitPreview.names(of: act.parts.filter { !$0.isShared })
@@ -60,8 +59,7 @@ struct SplitPreview: Sendable {
         if let into = act.into { second = try SplitPreview.side(of: into, in: project, at: moment, snapshot) }
         now = [first] + (second.map { [$0] } ?? [])
         (movedRows, keptRows) = (plan.moved, plan.stays)
-        depended = try SplitPreview.first(
-            of: followers.map { Set(plan.allDepended + $0).sorted() }, known: plan.depended, snapshot)
+        self.depended = depended
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
         var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? Side())
         for (kind, count) in plan.moved {
@@ -85,22 +83,6 @@ struct SplitPreview: Sendable {
             }
         }
         then = sides
-    }
-
-    /// The first of some calls, and their number.
-    private static func first(
-        of all: [JournalSequence]?, known: [RecordedCall] = [], _ snapshot: any Snapshot
-    ) throws(StoreFault) -> (calls: [RecordedCall], count: Int?) {
-        let known = Dictionary(uniqueKeysWithValues: known.map { ($0.sequence, $0) })
-        var calls: [RecordedCall] = []
-        for sequence in (all ?? []).prefix(SplitPlan.dependedAtMost) {
-            if let call = known[sequence] {
-                calls.append(call)
-            } else if let call = try snapshot.call(sequence) {
-                calls.append(call)
-            }
-        }
-        return (calls, all?.count)
     }
 
     private static func names(of parts: [SplitPerson.Part]) -> [Name] {
@@ -143,9 +125,9 @@ struct SplitPreview: Sendable {
 
     // MARK: - Before an undo
 
-    /// - Parameter followers: the calls that came to the other person by the split; nil if the history is too long to look for them.
+    /// - Parameter depended: the calls that came to the other person by the split.
     init(
-        undoing split: Split, _ identities: [(type: IdentityType, value: String)], followers: [JournalSequence]?,
+        undoing split: Split, _ identities: [(type: IdentityType, value: String)], _ depended: Dependent,
         at moment: Instant,
         _ snapshot: any Snapshot
     ) throws(StoreFault) {
@@ -158,7 +140,7 @@ struct SplitPreview: Sendable {
         now = [first, second]
         movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
         unknown = nil
-        depended = try SplitPreview.first(of: followers, snapshot)
+        self.depended = depended
         let rows = try snapshot.isInForce(split) ? split.rows?.counts ?? [:] : [:]
         movedRows = rows
         keptRows = SplitPreview.without(rows, second.counts)
@@ -297,18 +279,7 @@ struct SplitPreview: Sendable {
             json.key("unknown_lane")
             json.integer(unknown)
         }
-        if let depended {
-            json.key("depended_count")
-            if let count = depended.count { json.integer(count) } else { json.null() }
-            json.key("depended")
-            json.array { json in
-                for call in depended.calls {
-                    // The person that split may have rows from a call about another person.
-                    let people = Set([person] + (call.person.map { [$0] } ?? []))
-                    json.object { JournalText.write(call, about: people, &$0) }
-                }
-            }
-        }
+        depended?.write(&json, about: person, next: "depended_next")
         json.key("warnings")
         json.array { json in
             if moved.contains(where: \.type.isDevice) {

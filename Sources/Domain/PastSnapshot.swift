@@ -273,6 +273,10 @@ package final class PastSnapshot: Snapshot {
         try base.calls(of: person, before: min(before ?? end.next, end.next), limit: limit)
     }
 
+    package func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        try base.calls(sequences.filter { $0 <= end })
+    }
+
     package func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
         var merges: [MergeID] = []
         for id in try base.merges(before: merge, limit: limit) where try call(ofMerge: id) != nil { merges.append(id) }

@@ -51,10 +51,13 @@ package struct RecordedCall: Equatable, Sendable {
     package let note: String?
     /// The facts, in the order of the cases above.
     package let facts: [Fact]
+    /// The first row that the call added; nil if it added none.
+    package let firstRow: RowNumber?
 
     package init(
         sequence: JournalSequence, at: Instant, project: ProjectID, key: KeyID?, requestID: String,
-        kind: ActKind, person: PersonID?, inputs: [Input], answer: Answer, note: String? = nil, facts: [Fact]
+        kind: ActKind, person: PersonID?, inputs: [Input], answer: Answer, note: String? = nil, facts: [Fact],
+        firstRow: RowNumber? = nil
     ) {
         self.sequence = sequence
         self.at = at
@@ -67,6 +70,7 @@ package struct RecordedCall: Equatable, Sendable {
         self.answer = answer
         self.note = note
         self.facts = facts
+        self.firstRow = firstRow
     }
 }
 

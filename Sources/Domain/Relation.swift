@@ -220,9 +220,9 @@ extension Relation {
         var tie = Tie(
             fact: .link, from: isFirst ? end : holder, to: isFirst ? holder : end, at: held.since, call: held.call,
             key: held.key, requestID: held.requestID)
-        let call = try snapshot.calls(after: JournalSequence(rawValue: held.call.rawValue - 1), limit: 1).first
+        let call = try snapshot.call(held.call)
         tie.note = call?.note
-        tie.origin = call.flatMap { $0.sequence == held.call ? $0.origin(of: person, type, value) : nil }
+        tie.origin = call?.origin(of: person, type, value)
         return tie
     }
 

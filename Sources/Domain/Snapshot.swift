@@ -93,6 +93,9 @@ package protocol Snapshot: RowFacts {
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall]
 
+    /// Calls by their numbers, in that order. A number that the journal does not have is left out.
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall]
+
     /// The merges of all projects before a merge, or the last merges, also undone merges: the last merge first.
     func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID]
 
@@ -287,6 +290,10 @@ package struct HeldIdentity: Equatable, Sendable {
         self.call = call
         self.key = key
         self.requestID = requestID
+    }
+
+    package func key(in project: ProjectID, _ hash: KeyedHash) -> IdentityKey {
+        IdentityKey(type, value.utf8.span, in: project, hash: hash)
     }
 }
 

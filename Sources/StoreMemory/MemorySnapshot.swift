@@ -139,6 +139,11 @@ struct MemorySnapshot: Snapshot {
         return mine.suffix(limit).reversed().map(call)
     }
 
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        try readLimit.check()
+        return sequences.map { Int($0.rawValue) - 1 }.filter(journal.indices.contains).map(call)
+    }
+
     func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
         try readLimit.check()
         let made = journal.flatMap(\.changes).compactMap { if case .merged(let merge) = $0 { merge.id } else { nil } }
@@ -216,10 +221,13 @@ struct MemorySnapshot: Snapshot {
 
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
         try readLimit.check()
-        let rows = journal.prefix(Int(max(0, sequence.rawValue - 1))).reduce(0) { count, entry in
-            count + entry.changes.count { if case .rowAdded = $0 { true } else { false } }
+        return RowNumber(rawValue: rowCount(before: sequence))
+    }
+
+    private func rowCount(before sequence: JournalSequence) -> Int64 {
+        journal.prefix(Int(max(0, sequence.rawValue - 1))).reduce(0) { count, entry in
+            count + Int64(entry.changes.count { if case .rowAdded = $0 { true } else { false } })
         }
-        return RowNumber(rawValue: Int64(rows))
     }
 
     /// A call in the form in which other stores read it.
@@ -254,11 +262,13 @@ struct MemorySnapshot: Snapshot {
         }
         facts += rows.map { (6, $0) }
         let ranks = 0...7
+        let sequence = JournalSequence(rawValue: Int64(index) + 1)
         return RecordedCall(
-            sequence: JournalSequence(rawValue: Int64(index) + 1), at: entry.at, project: entry.project, key: entry.key,
+            sequence: sequence, at: entry.at, project: entry.project, key: entry.key,
             requestID: entry.requestID, kind: entry.kind, person: entry.person, inputs: inputs, answer: answer,
             note: entry.note,
-            facts: ranks.flatMap { rank in facts.filter { $0.rank == rank }.map(\.fact) })
+            facts: ranks.flatMap { rank in facts.filter { $0.rank == rank }.map(\.fact) },
+            firstRow: rows.isEmpty ? nil : RowNumber(rawValue: rowCount(before: sequence) + 1))
     }
 
     private static func count(_ person: PersonID, _ row: Row, in rows: inout [RecordedCall.Fact]) {

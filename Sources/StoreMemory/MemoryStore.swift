@@ -33,7 +33,7 @@ package final class MemoryStore: Store {
         }
 
         /// Removes the values of erased people from all calls.
-        mutating func forgetErased(_ entries: [JournalEntry]) {
+        mutating func forgetErased(_ entries: [JournalEntry], _ derived: DerivedValues) {
             var people: Set<PersonID> = []
             var values: Set<IdentityKey> = []
             for entry in entries {
@@ -43,6 +43,7 @@ package final class MemoryStore: Store {
                 }
             }
             if people.isEmpty { return }
+            derived.removeAll()
             for entry in journal {
                 for case .linked(let person, let identity) in entry.changes where people.contains(person) {
                     values.insert(identity.key)
@@ -85,7 +86,7 @@ package final class MemoryStore: Store {
                     state.lastPerson = max(state.lastPerson ?? person, person)
                 }
             }
-            state.forgetErased(entries)
+            state.forgetErased(entries, derived)
             if let last = entries.last {
                 state.facts.forgetReplays(
                     before: last.at.advanced(byMilliseconds: -2 * RememberedCall.memoryMilliseconds))

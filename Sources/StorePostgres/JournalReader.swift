@@ -30,7 +30,8 @@ struct JournalReader {
     private static let links = made("links", "facts.person, facts.type, facts.value", "last_link")
     /// Only bodies that the feed shows are read.
     private static let rows = made(
-        "rows", "facts.person, facts.kind, CASE WHEN facts.kind = ANY (ARRAY[\(told)]) THEN facts.body END", "last_row",
+        "rows", "facts.person, facts.kind, CASE WHEN facts.kind = ANY (ARRAY[\(told)]) THEN facts.body END, facts.id",
+        "last_row",
         "AND facts.id > $2 AND facts.id <= $3")
     private static let documents = made("documents", "facts.person, facts.kind", "last_document")
 
@@ -72,24 +73,25 @@ struct JournalReader {
         var calls: [Int64: RecordedCall] = [:]
         for row in 0..<rows.count {
             let sequence = rows.integer(row, 0)
-            calls[sequence] = try call(rows, row, values, facts[sequence])
+            calls[sequence] = try call(rows, row, values, facts)
         }
         return sequences.compactMap { calls[$0] }
     }
 
     private func call(
-        _ rows: Rows, _ row: Int, _ values: [Int64: (type: IdentityType, value: String)], _ facts: [RecordedCall.Fact]
+        _ rows: Rows, _ row: Int, _ values: [Int64: (type: IdentityType, value: String)], _ facts: FactsOfCalls
     ) throws(StoreFault) -> RecordedCall {
+        let sequence = rows.integer(row, 0)
         guard let kind = ActKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 5))),
             let inputs = JournalCoding.unpack(rows.blob(row, 7) ?? [], link: { values[$0] }),
             let answer = RecordedCall.Answer(packed: rows.blob(row, 8) ?? [])
-        else { throw StoreFault(.corrupt, "Call \(rows.integer(row, 0)) in the journal cannot be read.") }
+        else { throw StoreFault(.corrupt, "Call \(sequence) in the journal cannot be read.") }
         return RecordedCall(
-            sequence: JournalSequence(rawValue: rows.integer(row, 0)), at: Instant(milliseconds: rows.integer(row, 1)),
+            sequence: JournalSequence(rawValue: sequence), at: Instant(milliseconds: rows.integer(row, 1)),
             project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 2))),
             key: rows.optionalInteger(row, 3).map(KeyID.init), requestID: rows.text(row, 4) ?? "", kind: kind,
             person: rows.optionalInteger(row, 6).map(PersonID.init), inputs: inputs, answer: answer,
-            note: rows.text(row, 9), facts: facts)
+            note: rows.text(row, 9), facts: facts[sequence], firstRow: facts.firstRow(of: sequence))
     }
 
     /// The values of the links that calls have named.
@@ -144,8 +146,10 @@ struct JournalReader {
         if let rows {
             for row in 0..<rows.count {
                 facts.addRow(
-                    of: rows.integer(row, 0), person(rows, row), kind: rows.integer(row, 2), body: rows.blob(row, 3))
+                    RowNumber(rawValue: rows.integer(row, 4)), of: rows.integer(row, 0), person(rows, row),
+                    kind: rows.integer(row, 2), body: rows.blob(row, 3))
             }
+            facts.endRows()
         }
         for row in 0..<documents.count {
             facts.addDocument(

@@ -625,6 +625,11 @@ final class PostgresSnapshot: Snapshot {
                 Parameters(person.rawValue, before?.rawValue ?? .max, Int64(limit))))
     }
 
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        if let fault { throw fault }
+        return try JournalReader(connection).calls(sequences.map(\.rawValue))
+    }
+
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
         try calls(try ask(PostgresSnapshot.callOfMerge, Parameters(merge.rawValue))).first
     }

@@ -39,6 +39,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// The labels of the large groups of the people in the last batch.
     private var largeGroups: [PersonID: PersonID] = [:]
     private var nextFault: FaultPoint?
+    /// Whether this server erased people whose values are not swept yet.
+    private var hasErased = false
     /// The number of facts that the last batch read.
     package private(set) var factsRead = 0
     private var generator = SystemRandomNumberGenerator()
@@ -260,6 +262,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
         if nextFault == .after { throw breakOff() }
         settle(batch)
+        if entries.contains(where: { $0.changes.contains { if case .personErased = $0 { true } else { false } } }) {
+            hasErased = true
+        }
     }
 
     /// Finds out whether a commit without an answer is durable; returns if it is.
@@ -446,7 +451,12 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     package func sweep() throws(StoreFault) -> Bool {
         let session = try openSession()
-        return try Sweep.step(session)
+        let isMore = try Sweep.step(session)
+        if !isMore, hasErased {
+            derived.removeAll()
+            hasErased = false
+        }
+        return isMore
     }
 
     /// PostgreSQL reuses free room by itself. A vacuum is needed so that the files contain no removed bytes.

@@ -83,7 +83,7 @@ final class JournalReader {
         erasures = try connection.prepare(
             "SELECT erased_by, id FROM people INDEXED BY people_erased WHERE erased_by BETWEEN ? AND ? ORDER BY erased_by, id"
         )
-        rows = try FactTable(connection, "rows", ["person", "kind", "body"])
+        rows = try FactTable(connection, "rows", ["person", "kind", "body", "id"])
         documents = try FactTable(connection, "documents", ["person", "kind", "hash", "id"])
     }
 
@@ -95,8 +95,35 @@ final class JournalReader {
         while try page.step() { calls.append(try Call(page, link: value)) }
         guard let first = calls.first, let last = calls.last else { return [] }
         let facts = try facts(of: first.sequence...last.sequence)
-        return calls.map { $0.recorded(facts[$0.sequence]) }
+        return calls.map { $0.recorded(facts) }
     }
+
+    /// Reads calls by their numbers, in that order. Unknown numbers have no call.
+    func calls(_ sequences: [Int64]) throws(SQLiteFault) -> [RecordedCall] {
+        var calls: [RecordedCall] = []
+        var rest = sequences[...]
+        while let first = rest.first {
+            // The facts of calls which are near each other are read together.
+            var (low, high) = (first, first)
+            let near = rest.prefix { sequence in
+                let isNear = sequence >= low - JournalReader.nearby && sequence <= high + JournalReader.nearby
+                if isNear { (low, high) = (min(low, sequence), max(high, sequence)) }
+                return isNear
+            }
+            rest = rest.dropFirst(near.count)
+            let facts = try facts(of: low...high)
+            for sequence in near {
+                row.bind(1, sequence)
+                defer { row.reset() }
+                if try row.step() { calls.append(try Call(row, link: value).recorded(facts)) }
+            }
+        }
+        return calls
+    }
+
+    /// Calls with at most so many numbers between them are near each other: a search for the facts of a call costs as much as reading
+    /// the facts of one other call.
+    private static let nearby: Int64 = 2
 
     /// Reads a person's chain of calls from the last, together with the calls that only touched the person.
     func calls(
@@ -115,21 +142,21 @@ final class JournalReader {
             if let earlier = try self.own(before: before.rawValue, of: person) { own = earlier }
             while own > 0, own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }
         }
-        var calls: [RecordedCall] = []
-        while calls.count < limit {
+        var found: [Int64] = []
+        while found.count < limit {
             let sequence = max(own, others.first ?? 0)
             if sequence == 0 { break }
             if sequence == others.first { others.removeFirst() }
             if sequence == own { own = try self.own(before: own, of: person) ?? 0 }
-            if let call = try call(sequence) { calls.append(call) }
+            found.append(sequence)
         }
-        return calls
+        return try calls(found)
     }
 
     func call(ofMerge merge: MergeID) throws(SQLiteFault) -> RecordedCall? {
         origin.bind(1, merge.rawValue)
         defer { origin.reset() }
-        return try origin.step() ? try call(origin.integer(0)) : nil
+        return try origin.step() ? try calls([origin.integer(0)]).first : nil
     }
 
     func merges(before merge: MergeID?, limit: Int) throws(SQLiteFault) -> [MergeID] {
@@ -254,13 +281,6 @@ final class JournalReader {
         return try previous.step() ? previous.integer(0) : nil
     }
 
-    private func call(_ sequence: Int64) throws(SQLiteFault) -> RecordedCall? {
-        row.bind(1, sequence)
-        defer { row.reset() }
-        guard try row.step() else { return nil }
-        return try Call(row, link: value).recorded(try facts(of: sequence...sequence)[sequence])
-    }
-
     private func value(ofLink number: Int64) throws(SQLiteFault) -> (type: IdentityType, value: String)? {
         link.bind(1, number)
         defer { link.reset() }
@@ -297,8 +317,10 @@ final class JournalReader {
             facts.add(.mergeUndone(try merge(row)), of: call)
         }
         try rows.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
-            facts.addRow(of: call, person(row), kind: row.integer(2), body: row.blob(3))
+            facts.addRow(
+                RowNumber(rawValue: row.integer(4)), of: call, person(row), kind: row.integer(2), body: row.blob(3))
         }
+        facts.endRows()
         try documents.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
             facts.addDocument(of: call, person(row), kind: row.integer(2))
         }
@@ -362,10 +384,11 @@ final class JournalReader {
             note = row.text(9)
         }
 
-        func recorded(_ facts: [RecordedCall.Fact]) -> RecordedCall {
+        func recorded(_ facts: FactsOfCalls) -> RecordedCall {
             RecordedCall(
                 sequence: JournalSequence(rawValue: sequence), at: at, project: project, key: key, requestID: requestID,
-                kind: kind, person: person, inputs: inputs, answer: answer, note: note, facts: facts)
+                kind: kind, person: person, inputs: inputs, answer: answer, note: note, facts: facts[sequence],
+                firstRow: facts.firstRow(of: sequence))
         }
     }
 }

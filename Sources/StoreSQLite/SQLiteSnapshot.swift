@@ -171,6 +171,10 @@ struct SQLiteSnapshot: Snapshot {
         return try reader().calls(of: person, last: last, before: before, limit: limit)
     }
 
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        try reader().calls(sequences.filter { $0 <= settled.sequence })
+    }
+
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
         try reader().calls(dependingOn: merge)
     }
@@ -435,6 +439,10 @@ final class Reader {
         try once { () throws(SQLiteFault) in
             try journal.calls(of: person, last: last, before: before, limit: limit)
         }
+    }
+
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        try once { () throws(SQLiteFault) in try journal.calls(sequences.map(\.rawValue)) }
     }
 
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {

@@ -344,6 +344,24 @@ struct SplitCallTests {
         #expect(try client.call("DELETE", "/onym/v1/people/\(kept)").status == 200)
     }
 
+    @Test("a dry run lists the calls that depended, page by page", arguments: StoreKind.allCases)
+    func dependedInPages(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        for number in 0..<210 { try upload(client, ada, "e\(number)", from: number < 5 ? "PHONE" : "TABLET") }
+        let path = "/onym/v1/people/\(ada)/split?dry_run=true"
+        let tablet = #"[{"type":"ios_idfv","value":"TABLET"}]"#
+        let body = #"{"identities":\#(tablet),"lanes":\#(tablet)}"#
+        let first = try client.post(path, body)
+        let cursor = try #require(first.text("depended_next"))
+        let second = try client.post("\(path)&cursor=\(cursor)", body)
+        #expect(second["depended_next"] is NSNull && second.number("depended_count") == first.number("depended_count"))
+        let calls = (first.list("depended") + second.list("depended")).compactMap { $0["seq"] as? Int }
+        // The identify call that linked the tablet, the login, and the uploads from the tablet.
+        #expect(first.list("depended").count == 200 && calls.count == 207 && calls == Set(calls).sorted())
+        #expect(first.number("depended_count") == 207)
+        #expect(try client.post("\(path)&cursor=x", body).status == 400)
+    }
+
     @Test("refuses what is no split", arguments: StoreKind.allCases)
     func refuses(_ kind: StoreKind) throws {
         let (client, ada) = try story(kind)

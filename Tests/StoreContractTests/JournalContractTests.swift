@@ -82,8 +82,39 @@ struct JournalContractTests {
                 #expect(one.person == other.person && one.inputs == other.inputs && one.answer == other.answer)
                 #expect(one.requestID == other.requestID && one.key == other.key)
                 #expect(facts(one) == facts(other))
+                #expect(one.firstRow == other.firstRow)
             }
         }
+    }
+
+    @Test("reads calls by their numbers, and names the first row of a call", arguments: StoreKind.allCases)
+    func byNumber(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        try play(fixture, seed: 9, calls: 80)
+        let journal = try all(fixture)
+        var generator = SeededGenerator(seed: 9)
+        try fixture.store.read { snapshot throws(StoreFault) in
+            for _ in 0..<20 {
+                let start = Int.random(in: 0..<journal.count, using: &generator)
+                // Near each other, far from each other, backwards, and by chance.
+                let wanted =
+                    switch Int.random(in: 0..<4, using: &generator) {
+                    case 0: journal[start...].prefix(9) + journal.prefix(2)
+                    case 1: journal.enumerated().filter { $0.offset % 5 == start % 5 }.map(\.element)[...]
+                    case 2: (journal[start...].reversed() + journal[..<start].reversed())[...]
+                    default: journal.shuffled(using: &generator)[...]
+                    }
+                #expect(try snapshot.calls(wanted.map(\.sequence)) == Array(wanted))
+            }
+            let unknown = [JournalSequence.zero, JournalSequence(rawValue: 1 << 40), journal[3].sequence]
+            #expect(try snapshot.calls(unknown) == [journal[3]])
+            for call in journal {
+                let adds = call.facts.contains { if case .rowsAdded = $0 { true } else { false } }
+                let next = RowNumber(rawValue: try snapshot.lastRow(before: call.sequence).rawValue + 1)
+                #expect(call.firstRow == (adds ? next : nil))
+            }
+        }
+        #expect(journal.count { $0.firstRow != nil } > 2)
     }
 
     @Test("reads the calls of a person, and of nobody else", arguments: StoreKind.allCases)

@@ -122,6 +122,43 @@ struct SplitRowsTests {
         #expect(lanes.unknown == 0)
     }
 
+    @Test(
+        "a page behind many rows of the other person has the rows before them", arguments: StoreKind.allCases,
+        [true, false])
+    func behindMany(_ kind: StoreKind, takesLate: Bool) throws {
+        let fixture = try StoreFixture(kind)
+        let (ada, bob) = (
+            try fixture.identify([.customerID: "ada"]).person, try fixture.identify([.customerID: "bob"]).person
+        )
+        var middle = JournalSequence.zero
+        for number in 0..<26 {
+            if number == 13 { middle = fixture.store.counts.lastSequence.next }
+            try fixture.upload((0..<100).map { "\(number * 100 + $0)" }, for: ada, from: "TABLET", [:])
+            try fixture.upload(["bob's \(number)"], for: bob, from: "PHONE", [:])
+        }
+        func first(_ person: PersonID) throws -> [String] {
+            try fixture.routed { snapshot throws(StoreFault) in
+                var filter = Timeline.Filter()
+                (filter.kinds, filter.limit) = ([.event], 50)
+                let newest = try Timeline(of: person, filter, snapshot)
+                filter.cursor = newest.next
+                return try (newest.rows + Timeline(of: person, filter, snapshot).rows).map {
+                    String(decoding: $0.row.body.dropFirst().dropLast(), as: UTF8.self)
+                }
+            }
+        }
+        let (early, late) = ((1200..<1300).reversed().map(String.init), (2500..<2600).reversed().map(String.init))
+        var selector = SplitSelector()
+        if takesLate { selector.since = .call(middle) } else { selector.until = .call(middle) }
+        let split = try fixture.split(ada, selector, [:])
+        let (hers, other) = takesLate ? (early, late) : (late, early)
+        #expect(try first(ada) == hers && first(split.into) == other)
+        try fixture.upload(["later"], for: ada, from: "TABLET", [:])
+        #expect(try first(ada) == ["later"] + hers.dropLast() && first(split.into) == other)
+        try fixture.undo(split)
+        #expect(try first(ada) == ["later"] + late.dropLast())
+    }
+
     @Test("several splits of one person stand beside each other, and end in any order", arguments: StoreKind.allCases)
     func several(_ kind: StoreKind) throws {
         for order in [[0, 1], [1, 0]] {

@@ -24,8 +24,20 @@ extension StoreFixture {
         try store.read { snapshot throws(StoreFault) in try body(try RoutedSnapshot.over(snapshot)) }
     }
 
+    /// The plan, which a snapshot that keeps nothing of the journal plans as well.
     package func plan(_ person: PersonID, _ selector: SplitSelector) throws -> SplitPlan {
-        try routed { snapshot throws(StoreFault) in try SplitPlan(person, selector, in: World.project, snapshot) }
+        let (kept, fresh) = try store.read { snapshot throws(StoreFault) in
+            let kept = try SplitPlan(person, selector, in: World.project, RoutedSnapshot.over(snapshot))
+            let last = try snapshot.lastCall()
+            let fresh = try PastSnapshot.read(snapshot, after: last, in: World.project) { past throws(StoreFault) in
+                try SplitPlan(person, selector, in: World.project, past)
+            }
+            return (kept, fresh)
+        }
+        #expect(kept.content == fresh.content && kept.depended == fresh.depended && kept.stays == fresh.stays)
+        #expect(kept.identities == fresh.identities && kept.sharedIdentities == fresh.sharedIdentities)
+        #expect(kept.unknown == fresh.unknown && kept.refusal == fresh.refusal)
+        return kept
     }
 
     package func act(

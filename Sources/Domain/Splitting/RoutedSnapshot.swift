@@ -8,6 +8,8 @@ package final class RoutedSnapshot: Snapshot {
             var read: ArraySlice<StoredRow> = []
             var from: RowNumber?
             var isAtEnd = false
+            /// The rows of others since the last row that the person owns.
+            var othersRows = 0
         }
 
         var chains: [Chain]
@@ -27,6 +29,8 @@ package final class RoutedSnapshot: Snapshot {
     private var walks: [Place: Walk] = [:]
 
     private static let rowsReadAtOnce = 200
+    /// After so many rows of others a walk asks the journal for the next row that the person owns.
+    private static let othersRowsReadAtMost = 1000
     /// The rows of a person that a count looks at. Beyond it the count of a split is the count at the moment of the split, without
     /// the rows that retention removed since.
     private static let rowsCountedAtMost = 2000
@@ -169,8 +173,54 @@ package final class RoutedSnapshot: Snapshot {
                 if newest.map({ $0.number < number }) ?? true { newest = (index, number) }
             }
             guard let newest, let row = walk.chains[newest.chain].read.popFirst() else { return nil }
-            if try owner(of: row.number, kind, at: row.person) == person { return row }
+            if try owner(of: row.number, kind, at: row.person) == person {
+                walk.chains[newest.chain].othersRows = 0
+                return row
+            }
+            walk.chains[newest.chain].othersRows += 1
+            if walk.chains[newest.chain].othersRows == RoutedSnapshot.othersRowsReadAtMost {
+                try skip(&walk.chains[newest.chain], before: row.number, to: person, kind)
+            }
         }
+    }
+
+    /// Takes a chain to the next row that a person owns, by the person's journal. The chain stays where it is if rows came by calls
+    /// that the journal of their person does not have, or if rows are gone.
+    private func skip(
+        _ chain: inout Walk.Chain, before row: RowNumber, to person: PersonID, _ kind: RowKind
+    ) throws(StoreFault) {
+        chain.othersRows = 0
+        guard let route = routes.first(where: { $0.person == chain.person }),
+            let project = try split(route.split)?.project
+        else { return }
+        let (trace, end) = (try PersonTrace(of: chain.person, base), try base.lastCall())
+        guard trace.rows(of: kind, upTo: end) == base.person(chain.person, in: project)?.counts[kind] else { return }
+        for visit in trace.visits.reversed() where visit.call <= end {
+            guard let first = visit.firstRow, first < row, let count = trace.rows(of: visit)[kind],
+                try owner(of: first, kind, at: chain.person) == person
+            else { continue }
+            (chain.read, chain.isAtEnd) = ([], false)
+            chain.from = try last(count, of: chain.person, kind, since: first, before: row)
+            chain.isAtEnd = chain.from == nil
+            return
+        }
+        (chain.read, chain.isAtEnd) = ([], true)
+    }
+
+    /// The last of so many rows of a person and kind that one call added.
+    private func last(
+        _ count: Int, of person: PersonID, _ kind: RowKind, since first: RowNumber, before end: RowNumber
+    ) throws(StoreFault) -> RowNumber? {
+        var (after, left, last) = (RowNumber(rawValue: first.rawValue - 1), count, RowNumber?.none)
+        while left > 0, after < end {
+            let page = try base.rows(after: after, limit: RoutedSnapshot.rowsReadAtOnce)
+            for (_, row) in page where left > 0 && row.number < end && row.person == person && row.row.kind == kind {
+                (last, left) = (row.number, left - 1)
+            }
+            guard let next = page.last?.row.number else { break }
+            after = next
+        }
+        return last
     }
 
     // MARK: - Counts
@@ -302,6 +352,9 @@ package final class RoutedSnapshot: Snapshot {
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
         try base.calls(of: person, before: before, limit: limit)
+    }
+    package func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        try base.calls(sequences)
     }
     package func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
         try base.merges(before: merge, limit: limit)

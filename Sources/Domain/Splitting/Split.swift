@@ -67,7 +67,7 @@ package struct SplitPerson: Act {
     }
 
     /// The rows and properties to split off, as a reader found them.
-    package struct Content: Sendable {
+    package struct Content: Equatable, Sendable {
         package let rows: SplitRows?
         /// The numbers of the person's rows when the reader found them, with rows that other splits gave away.
         package let stored: [RowKind: Int]
@@ -551,14 +551,11 @@ package struct MadeSplit: Sendable {
     /// Finds a split; nil if the project has no split with this id.
     package init?(_ id: SplitID, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
         guard let split = try snapshot.split(id, in: project) else { return nil }
-        func call(_ sequence: JournalSequence) throws(StoreFault) -> RecordedCall? {
-            try snapshot.calls(after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1).first
-        }
         let versions = try snapshot.versions(of: id.documentKey, since: .zero)
-        guard let first = versions.last, let made = try call(first.madeBy) else { return nil }
+        guard let first = versions.last, let made = try snapshot.call(first.madeBy) else { return nil }
         self.split = split
         self.call = made
-        if split.isUndone, let last = versions.first { undo = try call(last.madeBy) } else { undo = nil }
+        if split.isUndone, let last = versions.first { undo = try snapshot.call(last.madeBy) } else { undo = nil }
         // No read has a value of an erased person, also before the store removes it.
         var values: [IdentityKey: String] = [:]
         for fact in made.facts {

@@ -6,10 +6,10 @@ package struct SplitSelector: Equatable, Sendable {
         case call(JournalSequence)
 
         /// Whether a call comes before the bound.
-        func isAfter(_ call: RecordedCall) -> Bool {
+        func isAfter(_ call: PersonTrace.Visit) -> Bool {
             switch self {
             case .moment(let moment): call.at < moment
-            case .call(let sequence): call.sequence < sequence
+            case .call(let sequence): call.call < sequence
             }
         }
     }
@@ -96,13 +96,11 @@ package struct SplitPlan: Sendable {
     /// The rows that a selector of lanes cannot judge, because the journal does not have their lanes.
     package private(set) var unknown = 0
     package private(set) var refusal: Refusal?
-    /// The first of the calls that the selectors match: they would have named the other person. Their answers stay.
-    package private(set) var depended: [RecordedCall] = []
-    /// All these calls, in the order of the journal.
-    package private(set) var allDepended: [JournalSequence] = []
+    /// The calls that the selectors match, in the order of the journal: they would have named the other person. Their answers stay.
+    package private(set) var depended: [JournalSequence] = []
 
-    /// The greatest number of calls in ``depended``.
-    package static let dependedAtMost = 1000
+    /// The person's journal up to the last call that the plan knows.
+    private var journal: (trace: PersonTrace, end: JournalSequence)?
     /// The numbers of rows that the calls of the person brought, also of rows that are gone.
     private var journalled: [RowKind: Int] = [:]
 
@@ -113,9 +111,11 @@ package struct SplitPlan: Sendable {
 
     /// A call that brought something for the person.
     private struct Visit {
-        let call: RecordedCall
-        let lanes: Set<Judge.Name>
+        let call: JournalSequence
+        let kind: ActKind
+        let lanes: Set<IdentityKey>
         var rows: [RowKind: Int]
+        let firstRow: RowNumber?
         let isTaken: Bool
     }
 
@@ -135,7 +135,7 @@ package struct SplitPlan: Sendable {
                 return
             }
             held = try snapshot.heldIdentities(of: person)
-            judge = Judge(at: call, of: person, holding: held)
+            judge = Judge(at: call, of: person, holding: held, snapshot.hash)
             identities = held.filter { $0.call >= sequence && !$0.type.isDialectsOwn }
         } else {
             judge = Judge(selector)
@@ -143,16 +143,15 @@ package struct SplitPlan: Sendable {
         let visits = try visits(of: person, in: project, judge, selector, snapshot)
         let taken = visits.filter(\.isTaken)
         if let sequence = selector.atCall {
-            let named = taken.reduce(into: Set<Judge.Name>()) { $0.formUnion($1.lanes) }
+            let named = taken.reduce(into: Set<IdentityKey>()) { $0.formUnion($1.lanes) }
             sharedIdentities = held.filter {
                 $0.call < sequence && !$0.type.isDialectsOwn && !unique.contains($0.type)
-                    && named.contains(Judge.Name(type: $0.type, value: $0.value))
+                    && named.contains($0.key(in: project, snapshot.hash))
             }
         }
-        depended = taken.prefix(SplitPlan.dependedAtMost).map(\.call)
-        allDepended = taken.map(\.call.sequence)
+        depended = taken.map(\.call)
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
-        let rows = try rows(visits, snapshot)
+        let rows = SplitPlan.rows(visits, upTo: snapshot.lastRow)
         if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }
         let stored = snapshot.physical.person(person, in: project)?.counts ?? [:]
         content = SplitPerson.Content(
@@ -165,67 +164,65 @@ package struct SplitPlan: Sendable {
         for (kind, count) in shown where count > moved[kind] ?? 0 { stays[kind] = count - (moved[kind] ?? 0) }
     }
 
+    /// The later calls that came to the person by identities of a split; nil for a plan that did not read the journal.
+    package func followers(of parts: [SplitPerson.Part]) -> [JournalSequence]? {
+        journal.map { $0.trace.followers(by: parts.map { ($0.identity.key, $0.linkedBy) }, upTo: $0.end) }
+    }
+
     // MARK: - Calls
 
     /// The calls that wrote something that the person owns, in the order of the journal.
     private mutating func visits(
         of person: PersonID, in project: ProjectID, _ judge: Judge, _ selector: SplitSelector, _ snapshot: any Snapshot
     ) throws(StoreFault) -> [Visit] {
-        var visits: [JournalSequence: Visit] = [:]
         let routed = snapshot as? RoutedSnapshot
+        let end = try snapshot.lastCall()
+        var visits: [JournalSequence: Visit] = [:]
         for source in routed?.sources(of: person) ?? [person] {
-            var before: JournalSequence?
-            while true {
-                let calls = try snapshot.calls(of: source, before: before, limit: SplitPlan.page)
-                for call in calls {
-                    var rows: [RowKind: Int] = [:]
-                    for case .rowsAdded(source, let kind, let count, _) in call.facts where kind.isSplittable {
-                        rows[kind, default: 0] += count
-                    }
-                    if let routed, let kind = rows.keys.first {
-                        let first = RowNumber(rawValue: try snapshot.lastRow(before: call.sequence).rawValue + 1)
-                        if try routed.owner(of: first, kind, at: source) != person { rows = [:] }
-                    }
-                    if rows.isEmpty, source != person { continue }
-                    let lanes = Judge.lanes(of: call, for: source)
-                    // A split names lanes too, but it wrote nothing of its own.
-                    let isSplit = call.kind == .split || call.kind == .undoSplit
-                    let isTaken = !isSplit && judge.takes(call, lanes)
-                    if lanes.isEmpty, !selector.lanes.isEmpty, judge.isInSpan(call) {
-                        unknown += rows.values.reduce(0, +)
-                    }
-                    if var known = visits[call.sequence] {
-                        known.rows.merge(rows, uniquingKeysWith: +)
-                        visits[call.sequence] = known
-                    } else {
-                        visits[call.sequence] = Visit(call: call, lanes: lanes, rows: rows, isTaken: isTaken)
-                    }
+            let trace = try PersonTrace(of: source, snapshot)
+            if source == person { journal = (trace, end) }
+            for one in trace.visits.prefix(while: { $0.call <= end }) {
+                var rows = trace.rows(of: one).filter(\.key.isSplittable)
+                if let routed, let kind = rows.keys.first, let first = one.firstRow,
+                    try routed.owner(of: first, kind, at: source) != person
+                {
+                    rows = [:]
                 }
-                guard calls.count == SplitPlan.page, let last = calls.last else { break }
-                before = last.sequence
+                if rows.isEmpty, source != person { continue }
+                let lanes = trace.lanes(of: one)
+                if lanes.isEmpty, !selector.lanes.isEmpty, judge.isInSpan(one) { unknown += rows.values.reduce(0, +) }
+                if visits[one.call] != nil {
+                    visits[one.call]?.rows.merge(rows, uniquingKeysWith: +)
+                    continue
+                }
+                // A split names lanes too, but it wrote nothing of its own.
+                let isSplit = one.kind == .split || one.kind == .undoSplit
+                visits[one.call] = Visit(
+                    call: one.call, kind: one.kind, lanes: lanes, rows: rows, firstRow: one.firstRow,
+                    isTaken: !isSplit && judge.takes(one, lanes))
             }
         }
-        return visits.values.sorted { $0.call.sequence < $1.call.sequence }
+        return visits.values.sorted { $0.call < $1.call }
     }
 
     // MARK: - Rows
 
     /// The ranges of the rows of all taken calls. A range goes on until the next call that is not taken.
-    private func rows(_ visits: [Visit], _ snapshot: any Snapshot) throws(StoreFault) -> SplitRows? {
+    private static func rows(_ visits: [Visit], upTo last: RowNumber) -> SplitRows? {
         var ranges: [ClosedRange<Int64>] = []
         var counts: [RowKind: Int] = [:]
         var first: Int64?
         for visit in visits where !visit.rows.isEmpty {
+            guard let row = visit.firstRow?.rawValue else { continue }
             if visit.isTaken {
                 counts.merge(visit.rows, uniquingKeysWith: +)
-                if first == nil { first = try snapshot.lastRow(before: visit.call.sequence).rawValue + 1 }
+                if first == nil { first = row }
             } else if let begin = first {
-                let end = try snapshot.lastRow(before: visit.call.sequence).rawValue
-                if end >= begin { ranges.append(begin...end) }
+                if row > begin { ranges.append(begin...row - 1) }
                 first = nil
             }
         }
-        if let first, snapshot.lastRow.rawValue >= first { ranges.append(first...snapshot.lastRow.rawValue) }
+        if let first, last.rawValue >= first { ranges.append(first...last.rawValue) }
         return ranges.isEmpty ? nil : SplitRows(ranges: ranges, counts: counts)
     }
 
@@ -260,9 +257,9 @@ package struct SplitPlan: Sendable {
     private func properties(
         of person: PersonID, _ visits: [Visit], _ snapshot: any Snapshot
     ) throws(StoreFault) -> [SplitPerson.Properties] {
-        let taken = Set(visits.filter(\.isTaken).map(\.call.sequence))
+        let taken = Set(visits.filter(\.isTaken).map(\.call))
         if taken.isEmpty { return [] }
-        let calls = Dictionary(uniqueKeysWithValues: visits.map { ($0.call.sequence, $0.call) })
+        let kinds = Dictionary(uniqueKeysWithValues: visits.map { ($0.call, $0.kind) })
         let sources = (snapshot as? RoutedSnapshot)?.sources(of: person) ?? [person]
         var found: [SplitPerson.Properties] = []
         for kind in SplitPlan.properties {
@@ -271,10 +268,10 @@ package struct SplitPlan: Sendable {
             var writes = PropertyWrites(taken: taken)
             // The people that gave rows to the person also gave properties. The calls that wrote these are calls of theirs.
             for source in sources.dropFirst() {
-                try writes.read(DocumentKey(kind, of: source), calls, snapshot)
+                try writes.read(DocumentKey(kind, of: source), kinds, snapshot)
                 writes.forgetAll()
             }
-            try writes.read(key, calls, snapshot)
+            try writes.read(key, kinds, snapshot)
             let (kept, given) = (writes.side(isTaken: false), writes.side(isTaken: true))
             if given.entries.isEmpty { continue }
             found.append(SplitPerson.Properties(kind: kind, before: current, kept: kept, given: given))
@@ -299,17 +296,18 @@ private struct PropertyWrites {
 
     /// Reads the versions of a document, the oldest first.
     mutating func read(
-        _ key: DocumentKey, _ calls: [JournalSequence: RecordedCall], _ snapshot: any Snapshot
+        _ key: DocumentKey, _ kinds: [JournalSequence: ActKind], _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var last = Attributes()
         for version in try snapshot.versions(of: key, since: .zero).reversed() {
             let now = try snapshot.content(of: version).flatMap(Attributes.init(packed:)) ?? Attributes()
             let names = Set(now.entries.keys).union(last.entries.keys).filter { now.entries[$0] != last.entries[$0] }
             last = now
-            var call = calls[version.madeBy]
-            if call == nil { call = try snapshot.call(version.madeBy) }
+            let kind = kinds[version.madeBy]
             var isSplit = false
-            if let call, call.kind == .split || call.kind == .undoSplit {
+            if kind == nil || kind == .split || kind == .undoSplit, let call = try snapshot.call(version.madeBy),
+                call.kind == .split || call.kind == .undoSplit
+            {
                 // A split and its undo leave the writes as they were.
                 guard call.kind == .split, case .reply(let reply) = call.answer, let split = reply.as(Split.self),
                     try snapshot.document(split.id.documentKey).flatMap(Split.init(packed:))?.isUndone == false
@@ -361,43 +359,33 @@ private struct Judge {
     private let selector: SplitSelector
     /// The identities that the person held before the call of the split, and that the call did not name. What came by them alone
     /// stays with the person.
-    private let older: Set<Name>
-    private let lanes: Set<Name>
-
-    struct Name: Hashable {
-        let type: IdentityType
-        let value: String
-    }
+    private let older: Set<IdentityKey>
+    private let lanes: Set<IdentityKey>
 
     init(_ selector: SplitSelector) {
         self.selector = selector
-        lanes = Set(selector.lanes.map { Name(type: $0.type, value: $0.value) })
+        lanes = Set(selector.lanes.map(\.key))
         older = []
     }
 
-    init(at call: RecordedCall, of person: PersonID, holding held: [HeldIdentity]) {
+    init(at call: RecordedCall, of person: PersonID, holding held: [HeldIdentity], _ hash: KeyedHash) {
         var selector = SplitSelector()
         selector.since = .call(call.sequence)
         self.selector = selector
         lanes = []
         let before = held.filter { $0.call < call.sequence }
-        older = Set(before.map { Name(type: $0.type, value: $0.value) }).subtracting(Judge.lanes(of: call, for: person))
-    }
-
-    /// The identities by which a call came to a person.
-    static func lanes(of call: RecordedCall, for person: PersonID) -> Set<Name> {
-        Set(call.identities(bringingTo: person).map { Name(type: $0.type, value: $0.value) })
+        older = Set(before.map { $0.key(in: call.project, hash) }).subtracting(call.lanes(to: person, hash))
     }
 
     /// Whether a call is within the span of time and comes from a wanted key.
-    func isInSpan(_ call: RecordedCall) -> Bool {
+    func isInSpan(_ call: PersonTrace.Visit) -> Bool {
         if let since = selector.since, since.isAfter(call) { return false }
         if let until = selector.until, !until.isAfter(call) { return false }
         if let keys = selector.keys, call.key.map({ !keys.contains($0) }) ?? true { return false }
         return true
     }
 
-    func takes(_ call: RecordedCall, _ named: Set<Name>) -> Bool {
+    func takes(_ call: PersonTrace.Visit, _ named: Set<IdentityKey>) -> Bool {
         guard isInSpan(call), lanes.isEmpty || !lanes.isDisjoint(with: named) else { return false }
         return named.isEmpty || older.isEmpty || !named.isSubset(of: older)
     }
@@ -430,6 +418,11 @@ package struct PersonLanes: Sendable {
     /// The rows whose calls named no identity.
     package private(set) var unknown = 0
 
+    private struct Name: Hashable {
+        let type: IdentityType
+        let value: String
+    }
+
     /// The calls that one answer looks at.
     private static let callsAtMost = 20_000
     private static let page = 500
@@ -437,7 +430,7 @@ package struct PersonLanes: Sendable {
     package private(set) var isCut = false
 
     package init(of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
-        var found: [Judge.Name: Lane] = [:]
+        var found: [Name: Lane] = [:]
         var lookedAt = 0
         let routed = snapshot as? RoutedSnapshot
         for source in routed?.sources(of: person) ?? [person] {
@@ -456,11 +449,10 @@ package struct PersonLanes: Sendable {
                         kind = added
                     }
                     guard rows > 0, let kind else { continue }
-                    if let routed {
-                        let first = RowNumber(rawValue: try snapshot.lastRow(before: call.sequence).rawValue + 1)
+                    if let routed, let first = call.firstRow {
                         guard try routed.owner(of: first, kind, at: source) == person else { continue }
                     }
-                    let names = Judge.lanes(of: call, for: source)
+                    let names = Set(call.identities(bringingTo: source).map { Name(type: $0.type, value: $0.value) })
                     if names.isEmpty { unknown += rows }
                     for name in names {
                         var lane =

@@ -357,7 +357,7 @@ extension ActKind {
 extension Snapshot {
     /// The call with a number; nil if the journal has no such call.
     package func call(_ sequence: JournalSequence) throws(StoreFault) -> RecordedCall? {
-        try calls(after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1).first { $0.sequence == sequence }
+        try calls([sequence]).first
     }
 
     /// The call that took a call back by its number; nil if no such call is in force.
