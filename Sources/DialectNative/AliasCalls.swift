@@ -26,29 +26,37 @@ enum AliasCalls {
             .post, "/onym/v1/aliases/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "alias_undo", summary: "Undoes an alias: the source's rows no longer belong to the destination.",
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 responses: [
                     .init(
                         .ok, "The alias has ended, or would end.",
                         schema: .object([
                             .init("undone", .string("The alias."), required: true),
-                            .init("dry_run", .boolean(), required: true),
+                            .init("dry_run", .boolean(), required: true), IfUnchanged.member,
                         ]))
-                ] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
-            action: .act(
-                UndoAlias.self, body: .optional,
-                decode: { request, _, _ throws(Rejection) in
-                    guard let id = Int64(decimal: request.parameters[0]) else {
+                ] + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    guard let alias = Int64(decimal: request.parameters[0]).map(AliasID.init) else {
                         throw Rejection(Native.problem(.refused(.noSuchAlias), request.id))
                     }
-                    return Decoded(UndoAlias(AliasID(rawValue: id), isDryRun: try request.isDryRun()))
-                },
-                encode: { undone, _, _ in
-                    Native.json(.ok) { json in
-                        json.key("undone")
-                        json.decimalString(undone.alias.rawValue)
-                        json.key("dry_run")
-                        json.bool(undone.isDryRun)
+                    let (isDry, unchanged) = (try request.isDryRun(), try IfUnchanged(request))
+                    let (id, project) = (request.id, caller.project)
+                    return .read { snapshot throws(StoreFault) in
+                        let last = try isDry ? snapshot.lastCall() : nil
+                        let call = PreparedCall(UndoAlias(alias, isDryRun: isDry)) { undone, _ in
+                            Native.json(.ok) { json in
+                                json.key("undone")
+                                json.decimalString(undone.alias.rawValue)
+                                json.key("dry_run")
+                                json.bool(undone.isDryRun)
+                                IfUnchanged.write(last, &json)
+                            }
+                        }
+                        let made = try snapshot.alias(alias).flatMap { $0.project == project ? $0 : nil }
+                        let people = made.map { [$0.source, $0.destination] } ?? []
+                        return try unchanged.step(call, ifSame: people, id, snapshot)
                     }
                 })),
     ]

@@ -36,22 +36,29 @@ enum TransferCalls {
             .post, "/onym/v1/transfers/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "transfer_undo", summary: "Undoes the transfer of a restore.",
-                query: [DryRun.parameter],
+                query: [DryRun.parameter, IfUnchanged.parameter],
                 responses: [.init(.ok, "The purchases and their owners.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
-            action: .act(
-                UndoTransfer.self, body: .optional,
+            action: .steps(
+                body: .optional,
                 decode: { request, caller, _ throws(Rejection) in
                     let name = request.parameters[0]
-                    guard name.hasPrefix("t_"), let id = Int64(decimal: name.dropFirst(2)) else {
+                    guard name.hasPrefix("t_"), let number = Int64(decimal: name.dropFirst(2)) else {
                         throw Rejection(Native.problem(.refused(.noSuchTransfer), request.id))
                     }
-                    let isDryRun = try request.isDryRun()
-                    return Decoded(UndoTransfer(TransferID(rawValue: id), isDryRun: isDryRun))
-                },
-                encode: { reply, _, _ in
-                    guard case .transferUndone(let undone) = reply else { return nil }
-                    return answer(undone)
+                    let transfer = TransferID(rawValue: number)
+                    let (isDry, unchanged) = (try request.isDryRun(), try IfUnchanged(request))
+                    let (id, project) = (request.id, caller.project)
+                    return .read { snapshot throws(StoreFault) in
+                        let last = try isDry ? snapshot.lastCall() : nil
+                        let call = PreparedCall(UndoTransfer(transfer, isDryRun: isDry)) { reply, _ in
+                            guard case .transferUndone(let undone) = reply else { return nil }
+                            return answer(undone, last)
+                        }
+                        let made = try snapshot.transfer(transfer).flatMap { $0.project == project ? $0 : nil }
+                        let people = made?.moves.flatMap { $0.before.owners + $0.after.owners } ?? []
+                        return try unchanged.step(call, ifSame: people, id, snapshot)
+                    }
                 })),
     ]
 
@@ -157,10 +164,11 @@ enum TransferCalls {
     /// A purchase with its former owners and its new owners.
     private typealias Item = (transaction: String, product: String, from: [String], to: [String])
 
-    private static func answer(_ undone: TransferUndone) -> Response {
+    private static func answer(_ undone: TransferUndone, _ last: JournalSequence?) -> Response {
         Native.json(.ok) { json in
             let items: [Item] = undone.items.map { ($0.transaction, $0.product, $0.from, $0.to) }
             write(undone.id, isDry: undone.isDryRun, items, &json)
+            IfUnchanged.write(last, &json)
         }
     }
 
@@ -190,6 +198,7 @@ enum TransferCalls {
 
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("dry_run", .boolean(), required: true), transactions,
+        IfUnchanged.member,
     ])
 
     private static let transactions = Schema.Property(

@@ -313,6 +313,11 @@ extension Snapshot {
     /// Whether two people are in one group.
     package func areOne(_ one: PersonID, _ other: PersonID) -> Bool { group(of: one).root == group(of: other).root }
 
+    /// A transfer of purchases, also if it was undone.
+    package func transfer(_ id: TransferID) throws(StoreFault) -> Transfer? {
+        try document(Transfer.key(id)).flatMap { Transfer(id, packed: $0) }
+    }
+
     /// The alias with an id; nil if it does not exist.
     package func alias(_ id: AliasID) throws(StoreFault) -> Alias? {
         try document(id.documentKey).flatMap(Alias.init(packed:))

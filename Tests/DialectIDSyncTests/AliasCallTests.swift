@@ -45,10 +45,10 @@ struct AliasCallTests {
             try client.timeline(mpid).compactMap { ($0["body"] as? [String: Any])?["id"] as? String }
         }
 
-        func administrator(_ method: String, _ path: String) throws -> Wire.Answer {
+        func administrator(_ method: String, _ path: String, _ json: String = "") throws -> Wire.Answer {
             try client.http.call(
                 method, path, fields: [("Authorization", "Bearer \(client.server.credentials.adminKey)")],
-                body: method == "POST" ? [] : nil)
+                body: method == "POST" ? Array(json.utf8) : nil)
         }
     }
 
@@ -70,8 +70,14 @@ struct AliasCallTests {
         #expect(person["first_seen"] as? String == source["first_seen"] as? String)
 
         let dry = try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo?dry_run=true")
-        #expect(dry.status == 200 && dry.body == #"{"undone":"\#(id)","dry_run":true}"#, "\(dry)")
+        #expect(dry.status == 200 && dry.body.hasPrefix(#"{"undone":"\#(id)","dry_run":true,"last_seq":"#), "\(dry)")
         #expect(try scene.events(of: scene.destination) == ["in"], "a dry run changes nothing")
+        let seen = try #require(dry.body.firstMatch(of: /"last_seq":([0-9]+)/)?.1)
+        let attached = try scene.administrator(
+            "POST", "/onym/v1/people/\(scene.destination)/identities", #"{"type":"facebook","value":"f"}"#)
+        #expect(attached.status == 200, "\(attached)")
+        let late = try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo?if_seq=\(seen)")
+        #expect(late.status == 409 && late.body.contains("changed_meanwhile"), "\(late)")
         let undone = try scene.administrator("POST", "/onym/v1/aliases/\(id)/undo")
         #expect(undone.status == 200 && undone.body == #"{"undone":"\#(id)","dry_run":false}"#, "\(undone)")
         #expect(try scene.events(of: scene.destination).isEmpty)
