@@ -20,7 +20,12 @@ let settings: [SwiftSetting] = [
     // Overlapping accesses are found by the compiler where it can, and at run time in debug builds, which all tests run
     // in too. Looking for them at run time in release costs every request some 3 %.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
+    // The linker can leave out single functions.
+    .unsafeFlags(["-Xfrontend", "-function-sections"], .when(configuration: .release)),
 ]
+
+/// Parts in which no call of an app spends its time: the compiler makes them small, and not fast.
+let settingsOfCold = settings + [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 
 /// A release run of the tests looks for what the optimizer does to the sources. The tests themselves are not optimized: that took
 /// longer than to run them.
@@ -36,13 +41,20 @@ let benchSettings: [SwiftSetting] = [
 let testSettings = benchSettings + [plainTests]
 
 /// A Swift target and the targets it may import.
-func ring(_ name: String, _ imports: [Target.Dependency] = [], notes: [String] = []) -> Target {
-    .target(name: name, dependencies: imports, exclude: notes, swiftSettings: settings)
+func ring(
+    _ name: String, _ imports: [Target.Dependency] = [], notes: [String] = [], isCold: Bool = false
+) -> Target {
+    .target(
+        name: name, dependencies: imports, exclude: notes, swiftSettings: isCold ? settingsOfCold : settings)
 }
 
 /// How the program for machines without the toolchain is linked. Packed relocations take 1.3 MB less; they need the C library of
-/// Debian 12 (2.36), which the package needs anyway, and the linker lld.
-let staticFlags = ["-static-stdlib", "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"]
+/// Debian 12 (2.36), which the package needs anyway, and the linker lld. The tables for unwinding take 3.4 MB, and nothing needs
+/// them: no code here throws a C++ exception, and debuggers list calls by frame pointers (docs/decisions/0078).
+let staticFlags =
+    ["-static-stdlib", "-use-ld=lld"]
+    + ["-z", "pack-relative-relocs", "--no-eh-frame-hdr", "-T", "\(Context.packageDirectory)/Tools/static.ld"]
+    .flatMap { ["-Xlinker", $0] }
 
 /// Where the SDK itself is developed, a warning is an error there too (`make` sets ONYM_STRICT). SwiftPM refuses an app whose
 /// dependency has unsafe flags.
@@ -159,7 +171,7 @@ let package = Package(
                 "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "SQLite", "StorePostgres",
                 "StoreSQLite", "TLS",
                 "Telemetry", "Threads", "VendorFiles",
-            ]),
+            ], isCold: true),
 
         // The way of a request through a dialect and the engine, and what dialects are made of.
         ring(
@@ -197,8 +209,8 @@ let package = Package(
             "DialectNative",
             [
                 "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
-            ]),
-        ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
+            ], isCold: true),
+        ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"], isCold: true),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StorePostgres", ["ByteText", "Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
         ring("StoreSQLite", ["Crypto", "Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
@@ -233,19 +245,20 @@ let package = Package(
         .target(name: "CExamples", exclude: ["files"]),
         // The files for browsers, in the program: the console, and the Markdown of the documentation, of which a site is made.
         .target(name: "CFiles", exclude: ["console", "docs"]),
-        ring("BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"]),
-        ring("Console", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"]),
-        ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"]),
+        ring(
+            "BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"], isCold: true),
+        ring("Console", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
+        ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
-        ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
+        ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"], isCold: true),
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("Disk", ["CLinux"]),
         ring("SQLite", ["CSQLite", "Disk"]),
         ring("Postgres", ["CPostgres"]),
-        ring("Invocation"),
+        ring("Invocation", isCold: true),
         ring("Outbound", ["CCurl", "Threads"]),
         ring("Telemetry", ["ByteText", "CivilTime", "JSON"]),
-        ring("VendorFiles", ["ByteText", "CivilTime", "JSON"]),
+        ring("VendorFiles", ["ByteText", "CivilTime", "JSON"], isCold: true),
         ring("HTTPMessage", ["ByteText"]),
         ring(
             "HTTPServer",
