@@ -4,12 +4,21 @@
 export const tracksAtMost = 12;
 const near = 6;
 
-/** Computes tracks, marks and joins for a width. `rows` are {at, origin, count?}, `merges` are {from, into, at, undone_at}. */
+/**
+ * Computes tracks, marks and joins for a width. `rows` are {at, origin, count?}, `merges` are {from, into, at, undone_at}. A person of an
+ * undone merge that is no member has a track for the time of the merge.
+ */
 export function tracks(members, rows, merges, width, rowHeight = 30) {
   const shown = members.length > tracksAtMost ? members.slice(0, tracksAtMost - 1) : members;
-  const line = (member) => { const place = shown.indexOf(member); return place < 0 ? shown.length : place; };
-  const height = (shown.length + (members.length > shown.length ? 1 : 0)) * rowHeight;
-  const moments = [...rows.map((row) => Date.parse(row.at)), ...merges.map((merge) => Date.parse(merge.at))].filter(Number.isFinite);
+  const others = members.length > shown.length ? 1 : 0;
+  const former = merges.filter((merge) => merge.undone_at).flatMap((merge) => [merge.from, merge.into].filter((person) => !members.includes(person))
+    .map((member) => ({ member, from: merge.at, until: merge.undone_at }))).slice(0, tracksAtMost - shown.length - others);
+  const line = (member, at) => {
+    const place = shown.indexOf(member), left = former.findIndex((one) => one.member === member && one.from === at);
+    return place >= 0 ? place : left >= 0 ? shown.length + others + left : shown.length;
+  };
+  const height = (shown.length + others + former.length) * rowHeight;
+  const moments = [...rows.map((row) => row.at), ...merges.flatMap((merge) => [merge.at, merge.undone_at ?? merge.at])].map(Date.parse).filter(Number.isFinite);
   const from = moments.length ? moments.reduce((a, b) => Math.min(a, b)) : 0;
   const until = moments.length ? moments.reduce((a, b) => Math.max(a, b)) : 1;
   const span = Math.max(until - from, 1);
@@ -26,10 +35,12 @@ export function tracks(members, rows, merges, width, rowHeight = 30) {
   }
   return {
     width, height: Math.max(height, rowHeight), from, until, marks,
-    lines: [...shown.map((member, place) => ({ member, y: middle(place) })),
-      ...(members.length > shown.length ? [{ member: null, count: members.length - shown.length, y: middle(shown.length) }] : [])],
-    joins: merges.filter((merge) => Number.isFinite(Date.parse(merge.at)) && line(merge.from) !== line(merge.into)).map((merge) => ({
-      x: x(merge.at), from: middle(line(merge.from)), into: middle(line(merge.into)), isUndone: Boolean(merge.undone_at), merge,
-    })),
+    lines: [...shown.map((member, place) => ({ member, x: 0, end: width, y: middle(place) })),
+      ...(others ? [{ member: null, count: members.length - shown.length, x: 0, end: width, y: middle(shown.length) }] : []),
+      ...former.map((one, place) => ({ member: one.member, x: x(one.from), end: x(one.until), y: middle(shown.length + others + place), isUndone: true }))],
+    joins: merges.filter((merge) => Number.isFinite(Date.parse(merge.at)) && line(merge.from, merge.at) !== line(merge.into, merge.at)).flatMap((merge) => {
+      const join = { from: middle(line(merge.from, merge.at)), into: middle(line(merge.into, merge.at)), isUndone: Boolean(merge.undone_at), merge };
+      return [merge.at, ...(join.isUndone ? [merge.undone_at] : [])].map((at) => ({ ...join, x: x(at) }));
+    }),
   };
 }

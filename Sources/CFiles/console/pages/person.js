@@ -180,9 +180,11 @@ async function timeline(place, profile) {
       return;
     }
     show(list, filled(4, async (signal) => {
-      const { buckets, read, complete } = await get(path`/people/${profile.root}/timeline/buckets`, { ...filters, buckets: bucketsAtMost }, { signal });
+      const [{ buckets, read, complete }, undone] = await Promise.all([
+        get(path`/people/${profile.root}/timeline/buckets`, { ...filters, buckets: bucketsAtMost }, { signal }),
+        get("/merges", { person: profile.root, state: "undone", limit: 20 }, { signal })]);
       const middle = (bucket) => new Date((Date.parse(bucket.from) + Date.parse(bucket.to)) / 2).toISOString();
-      draw(picture, tracks(profile.members, buckets.map((bucket) => ({ at: middle(bucket), origin: bucket.member, count: Object.values(bucket.counts).reduce((sum, one) => sum + one, 0) })), profile.merges, 960));
+      draw(picture, tracks(profile.members, buckets.map((bucket) => ({ at: middle(bucket), origin: bucket.member, count: Object.values(bucket.counts).reduce((sum, one) => sum + one, 0) })), [...profile.merges, ...undone.merges], 960));
       return [picture, h("p", { class: "soft" }, complete ? `The picture has all ${counted(read, "row")}.` : `The picture has the last ${counted(read, "row")}.`)];
     }), rows());
   };
@@ -194,10 +196,10 @@ async function timeline(place, profile) {
 
 function draw(place, drawing) {
   const svg = h("svg", { viewBox: `0 0 ${drawing.width} ${drawing.height + 20}`, role: "img",
-    "aria-label": `Tracks of ${counted(drawing.lines.length, "member")}; the table below has the rows` });
+    "aria-label": `Tracks of ${counted(drawing.lines.filter((line) => !line.isUndone).length, "member")}; the table below has the rows` });
   svg.append(...drawing.lines.flatMap((line) => [
-    h("line", { class: "track", x1: 0, x2: drawing.width, y1: line.y, y2: line.y }),
-    h("text", { x: 4, y: line.y - 4 }, line.member ?? counted(line.count, "other member"))]));
+    h("line", { class: line.isUndone ? "track undone" : "track", x1: line.x, x2: line.end, y1: line.y, y2: line.y }),
+    h("text", { x: line.x + 4, y: line.y - 4 }, line.member ?? counted(line.count, "other member"))]));
   svg.append(...drawing.joins.map((join) => h("line", { class: join.isUndone ? "track undone" : "track", x1: join.x, x2: join.x, y1: join.from, y2: join.into })));
   svg.append(...drawing.marks.flatMap((mark) => [
     h("circle", { class: "point", cx: mark.x, cy: mark.y, r: mark.count > 1 ? 7 : 4 }, h("title", {}, `${counted(mark.count, "row")}, ${mark.from}`)),

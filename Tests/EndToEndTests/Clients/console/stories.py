@@ -763,6 +763,22 @@ def a_long_time_line(scene):
 
 
 @story
+def a_time_line_with_an_undone_merge(scene):
+    """Who was one with the person for a time has a dashed track for that time."""
+    scene.ada().merge()
+    other = scene.server.identify(customerid="other")
+    _, merge = scene.server.admin("POST", "/onym/v1/merges", {"from": other, "into": scene.customer})
+    status, undone = scene.server.admin("POST", f"/onym/v1/merges/{merge['id']}/undo", {})
+    assert status == 200, undone
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}?tab=timeline")
+    picture = tab.page.get_by_role("img", name="Tracks of")
+    expect(picture.locator("text", has_text=other)).to_have_count(1)
+    expect(picture.locator(".track.undone")).to_have_count(3)
+    expect(picture.locator(".track:not(.undone)")).to_have_count(3)
+    check_page(tab, "undone merge")
+
+
+@story
 def what_happened_on_each_day(scene):
     scene.ada().merge()
     scene.server.admin("POST", "/onym/v1/merges", {"from": "77", "into": scene.customer})
