@@ -182,6 +182,10 @@ enum ServerSettings {
             "console", "The console for browsers at /console: on or off.", standard: "on",
             demand: { oneOf(["on", "off"], $0) }),
         SettingDefinition(
+            "console_proxy_header",
+            "Reserved for sign-in by a header of a proxy, which the server does not have yet: leave it out.",
+            demand: { _ in "left out, because the server has no sign-in by a header of a proxy" }),
+        SettingDefinition(
             "web_bundle",
             "The folder with mParticle's web client, the file mparticle.js, for pages that load it from the server."
         ),

@@ -308,6 +308,9 @@ struct ProgramTests {
         let flag = run("init", "--nonsense")
         #expect(flag.errors.contains("There is no flag --nonsense.") && flag.errors.contains("usage: onym init"))
         #expect(run("serve", "--data", data, "--tls-cert", "x").errors.contains("--tls-cert and --tls-key go together"))
+        // A name that is kept for later is refused wherever it stands: a server without the sign-in must not seem to have it.
+        let reserved = run("serve", "--data", data, environment: ["ONYM_CONSOLE_PROXY_HEADER": "X-User"])
+        #expect(reserved.code == 2 && reserved.errors.contains("ONYM_CONSOLE_PROXY_HEADER must be left out"))
         #expect(!FileManager.default.fileExists(atPath: data), "nothing is made before all is right")
     }
 
