@@ -127,17 +127,17 @@ final class JournalReader {
 
     /// Reads a person's chain of calls from the last, together with the calls that only touched the person.
     func calls(
-        of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
+        of person: PersonID, last: JournalSequence, before: JournalSequence, limit: Int
     ) throws(SQLiteFault) -> [RecordedCall] {
         touched.bind(1, person.rawValue)
-        touched.bind(2, before?.rawValue ?? .max)
+        touched.bind(2, before.rawValue)
         touched.bind(3, Int64(limit))
         var others: ArraySlice<Int64> = []
         while try touched.step() { others.append(touched.integer(0)) }
         touched.reset()
 
         var own = last.rawValue
-        if let before {
+        if own >= before.rawValue {
             // The position is mostly a call of the person, so the chain can begin there.
             if let earlier = try self.own(before: before.rawValue, of: person) { own = earlier }
             while own > 0, own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }

@@ -167,8 +167,10 @@ struct SQLiteSnapshot: Snapshot {
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
-        guard let last = lock.read({ index.lastCall(of: person) }) else { return [] }
-        return try reader().calls(of: person, last: last, before: before, limit: limit)
+        // A call may be on the disk and not yet in the index: no call from there on, so that no earlier call is left out.
+        let (known, end) = lock.read { (index.lastCall(of: person), settled.sequence.next) }
+        guard let last = known else { return [] }
+        return try reader().calls(of: person, last: last, before: min(before ?? end, end), limit: limit)
     }
 
     func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
@@ -434,7 +436,7 @@ final class Reader {
     }
 
     func calls(
-        of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
+        of person: PersonID, last: JournalSequence, before: JournalSequence, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
         try once { () throws(SQLiteFault) in
             try journal.calls(of: person, last: last, before: before, limit: limit)

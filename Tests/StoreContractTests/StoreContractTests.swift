@@ -387,6 +387,41 @@ struct StoreContractTests {
         #expect(fixture.store.counts.people == 2)
     }
 
+    @Test("no read has a call that is on the disk and that its store does not know yet", arguments: StoreKind.allCases)
+    func unknownYet(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let (one, other) = (
+            try fixture.identify([.customerID: "1"]).person, try fixture.identify([.customerID: "2"]).person
+        )
+        fixture.failNextCommit(.after)
+        let rows = [Row(.event, at: fixture.clock.now, body: Array("{}".utf8))]
+        // The last of these calls touches both people, and the others came to one of them each.
+        let acts: [any Act] = [
+            Ingest(person: one, identities: [], attributes: [], rows: rows),
+            Ingest(person: other, identities: [], attributes: [], rows: rows), MergePeople(from: one, into: other),
+        ]
+        guard case .failure(.fault) = fixture.process(acts)[0] else {
+            Issue.record("A batch was answered although its commit failed.")
+            return
+        }
+        func journals() throws -> [[JournalSequence]] {
+            try fixture.store.read { snapshot throws(StoreFault) in
+                let last = try snapshot.lastCall()
+                var journals: [[JournalSequence]] = []
+                for person in [one, other] {
+                    let calls = try snapshot.calls(of: person, before: nil, limit: 10).map(\.sequence)
+                    #expect(calls.allSatisfy { $0 <= last })
+                    journals.append(calls)
+                }
+                return journals
+            }
+        }
+        // All of them or none: what is left out between two calls would be missed for ever by who reads on from the last.
+        #expect(try journals().allSatisfy { $0.count == 1 || $0.count == 3 })
+        #expect(fixture.writer.recover() == nil)
+        #expect(try journals().map(\.count) == [3, 3])
+    }
+
     // MARK: - Opening
 
     @Test(
