@@ -11,7 +11,8 @@ const near = 6;
 export function tracks(members, rows, merges, width, rowHeight = 30) {
   const shown = members.length > tracksAtMost ? members.slice(0, tracksAtMost - 1) : members;
   const others = members.length > shown.length ? 1 : 0;
-  const former = merges.filter((merge) => merge.undone_at).flatMap((merge) => [merge.from, merge.into].filter((person) => !members.includes(person))
+  const isMoment = (at) => Number.isFinite(Date.parse(at));
+  const former = merges.filter((merge) => isMoment(merge.at) && isMoment(merge.undone_at)).flatMap((merge) => [merge.from, merge.into].filter((person) => !members.includes(person))
     .map((member) => ({ member, from: merge.at, until: merge.undone_at }))).slice(0, tracksAtMost - shown.length - others);
   const line = (member, at) => {
     const place = shown.indexOf(member), left = former.findIndex((one) => one.member === member && one.from === at);
@@ -38,9 +39,9 @@ export function tracks(members, rows, merges, width, rowHeight = 30) {
     lines: [...shown.map((member, place) => ({ member, x: 0, end: width, y: middle(place) })),
       ...(others ? [{ member: null, count: members.length - shown.length, x: 0, end: width, y: middle(shown.length) }] : []),
       ...former.map((one, place) => ({ member: one.member, x: x(one.from), end: x(one.until), y: middle(shown.length + others + place), isUndone: true }))],
-    joins: merges.filter((merge) => Number.isFinite(Date.parse(merge.at)) && line(merge.from, merge.at) !== line(merge.into, merge.at)).flatMap((merge) => {
+    joins: merges.filter((merge) => isMoment(merge.at) && line(merge.from, merge.at) !== line(merge.into, merge.at)).flatMap((merge) => {
       const join = { from: middle(line(merge.from, merge.at)), into: middle(line(merge.into, merge.at)), isUndone: Boolean(merge.undone_at), merge };
-      return [merge.at, ...(join.isUndone ? [merge.undone_at] : [])].map((at) => ({ ...join, x: x(at) }));
+      return [merge.at, merge.undone_at].filter(isMoment).map((at) => ({ ...join, x: x(at) }));
     }),
   };
 }

@@ -37,11 +37,21 @@ test("Members after the last track share one", () => {
   assert.equal(drawing.lines.at(-1).count, 50 - tracksAtMost + 1);
 });
 
-test("A merge joins two tracks from its moment on, and an undone merge is marked", () => {
-  const merges = [{ from: "2", into: "1", at: new Date(500).toISOString() }, { from: "2", into: "1", at: new Date(900).toISOString(), undone_at: "x" }];
+test("A merge joins two tracks from its moment on, and an undone merge is marked at its begin and its undo", () => {
+  const merges = [{ from: "2", into: "1", at: new Date(500).toISOString() },
+    { from: "2", into: "1", at: new Date(700).toISOString(), undone_at: new Date(900).toISOString() }];
   const { joins } = tracks(["1", "2"], [row(0, "1"), row(1000, "2")], merges, 500);
-  assert.deepEqual(joins.map((join) => [join.from > join.into, join.isUndone]), [[true, false], [true, true]]);
+  assert.deepEqual(joins.map((join) => [join.from > join.into, join.isUndone]), [[true, false], [true, true], [true, true]]);
   assert.ok(joins[0].x > 200 && joins[0].x < 300);
+  assert.ok(joins[0].x < joins[1].x && joins[1].x < joins[2].x);
+});
+
+test("A person of an undone merge has a track from the merge to its undo", () => {
+  const merge = (at, undone) => ({ from: "2", into: "1", at: new Date(at).toISOString(), undone_at: undone });
+  const { lines, joins } = tracks(["1"], [row(0, "1"), row(1000, "1")], [merge(200, new Date(600).toISOString())], 500);
+  assert.deepEqual(lines.map((line) => [line.member, Boolean(line.isUndone)]), [["1", false], ["2", true]]);
+  assert.deepEqual(joins.map((join) => join.x), [lines[1].x, lines[1].end]);
+  assert.equal(tracks(["1"], [row(0, "1")], [merge(200, "nonsense")], 500).lines.length, 1);
 });
 
 test("A span of time counts as many rows as it has", () => {
