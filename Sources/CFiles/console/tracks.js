@@ -3,6 +3,7 @@
 /** The greatest number of tracks; the members after the last share one. */
 export const tracksAtMost = 12;
 const near = 6;
+const isMoment = (at) => Number.isFinite(Date.parse(at));
 
 /**
  * Computes tracks, marks and joins for a width. `rows` are {at, origin, count?}, `merges` are {from, into, at, undone_at}. A person of an
@@ -11,7 +12,6 @@ const near = 6;
 export function tracks(members, rows, merges, width, rowHeight = 30) {
   const shown = members.length > tracksAtMost ? members.slice(0, tracksAtMost - 1) : members;
   const others = members.length > shown.length ? 1 : 0;
-  const isMoment = (at) => Number.isFinite(Date.parse(at));
   const former = merges.filter((merge) => isMoment(merge.at) && isMoment(merge.undone_at)).flatMap((merge) => [merge.from, merge.into].filter((person) => !members.includes(person))
     .map((member) => ({ member, from: merge.at, until: merge.undone_at }))).slice(0, tracksAtMost - shown.length - others);
   const line = (member, at) => {
@@ -27,7 +27,7 @@ export function tracks(members, rows, merges, width, rowHeight = 30) {
   const middle = (place) => place * rowHeight + rowHeight / 2;
   const marks = [];
   for (const row of rows.toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))) {
-    if (!Number.isFinite(Date.parse(row.at))) continue;
+    if (!isMoment(row.at)) continue;
     const place = line(row.origin), spot = x(row.at);
     const last = marks.findLast((mark) => mark.line === place);
     if (last && spot - last.x < near) { last.count += row.count ?? 1; last.until = row.at; } else {
