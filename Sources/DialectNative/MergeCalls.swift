@@ -12,7 +12,10 @@ enum MergeCalls {
             operation: Operation(
                 id: "merge_make",
                 summary: "Merges two people: reads show them as one. No row is rewritten.",
-                description: "With ?dry_run=true the call answers the result of the merge, and changes nothing.",
+                description: """
+                    now and then show the people before and after the merge. With ?dry_run=true the call answers the \
+                    result of the merge, and changes nothing.
+                    """,
                 query: [DryRun.parameter, IfUnchanged.parameter],
                 request: .object([
                     .init("from", .string("A person, by an id of any form."), required: true),
@@ -24,7 +27,7 @@ enum MergeCalls {
             action: .steps(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
-                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
                     let (isRepeatable, unchanged) = (request.isRepeatable, try IfUnchanged(request))
                     let (from, into, reason) = try wanted(request, caller, tools)
                     return .read { snapshot throws(StoreFault) in
@@ -49,15 +52,15 @@ enum MergeCalls {
                             }
                             merge = made
                         }
-                        let preview = try MergePreview(merge, in: project, snapshot)
-                        let last = try isDry ? snapshot.lastCall() : nil
+                        let shown = try Shown(merge, isUndo: false, in: project, at: now, snapshot)
                         if isDry {
-                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, .none, last, &$0) })
+                            let last = try snapshot.lastCall()
+                            return .answer(Native.json(.ok) { shown.write(id: nil, .none, last, &$0) })
                         }
                         let call = PreparedCall(wanted) { merge, _ in
-                            Native.json(.ok) { write(merge, id: merge.id, preview, .none, last, &$0) }
+                            Native.json(.ok) { shown.write(id: merge.id, .none, nil, &$0) }
                         }
-                        return try unchanged.step(call, ifSame: people(of: preview, and: merge), id, snapshot)
+                        return try unchanged.step(call, ifSame: shown.people, id, snapshot)
                     }
                 })),
         Endpoint(
@@ -66,8 +69,8 @@ enum MergeCalls {
                 id: "merge_undo",
                 summary: "Undoes a merge: each side has the rows that its own identities brought.",
                 description: """
-                    The answer has the facts that return to the joining side, and the calls whose results depended \
-                    on the merge. Their answers stay. depended_count is null if the search for these calls took too \
+                    The answer has the facts that return to the joining side, the people before and after the undo as \
+                    now and then, and the calls whose results depended on the merge. Their answers stay. depended_count is null if the search for these calls took too \
                     long; GET /onym/v1/merges/{id}/depended searches longer. With ?dry_run=true nothing changes.
                     """,
                 query: [DryRun.parameter, IfUnchanged.parameter],
@@ -77,7 +80,7 @@ enum MergeCalls {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let (isDry, id, project, now) = (try request.isDryRun(), request.id, caller.project, caller.now)
                     let (isRepeatable, directory) = (request.isRepeatable, tools.directory)
                     let unchanged = try IfUnchanged(request)
                     let undo = UndoMerge(try mergeID(request), reason: try reason(request, tools))
@@ -96,20 +99,19 @@ enum MergeCalls {
                         ) {
                             dependent, snapshot throws(StoreFault) in
                             guard isPossible(snapshot) else { return missing }
-                            let preview = try MergePreview(merge, in: project, snapshot)
-                            let last = try isDry ? snapshot.lastCall() : nil
+                            let shown = try Shown(merge, isUndo: true, in: project, at: now, snapshot)
                             if isDry {
-                                return .answer(
-                                    Native.json(.ok) { write(merge, id: merge.id, preview, dependent, last, &$0) })
+                                let last = try snapshot.lastCall()
+                                return .answer(Native.json(.ok) { shown.write(id: merge.id, dependent, last, &$0) })
                             }
                             let call = PreparedCall(undo) { _, _ in
                                 Native.json(.ok) { json in
-                                    write(merge, id: merge.id, preview, dependent, last, &json)
+                                    shown.write(id: merge.id, dependent, nil, &json)
                                     json.key("undone")
                                     json.bool(true)
                                 }
                             }
-                            return try unchanged.step(call, ifSame: people(of: preview, and: merge), id, snapshot)
+                            return try unchanged.step(call, ifSame: shown.people, id, snapshot)
                         }
                     }
                 })),
@@ -237,70 +239,89 @@ enum MergeCalls {
 
     // MARK: - What is answered
 
-    /// The people that a merge or its undo concerns: both sides. A merge that another merge doubles has one side only.
-    private static func people(of preview: MergePreview, and merge: Merge) -> [PersonID] {
-        preview.joining + preview.joined + [merge.from, merge.into]
-    }
+    /// A merge as the call that makes it, or the call that undoes it, shows it.
+    private struct Shown: Sendable {
+        private let merge: Merge
+        private let preview: MergePreview
+        private let sides: PeopleSides
 
-    private static func write(
-        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: Dependent, _ last: JournalSequence?,
-        _ json: inout JSONWriter
-    ) {
-        json.key("id")
-        json.string(id.map { "m_\($0.rawValue)" })
-        json.key("from")
-        json.decimalString(merge.from.rawValue)
-        json.key("into")
-        json.decimalString(merge.into.rawValue)
-        json.key("rule")
-        json.string("\(merge.rule.name)")
-        json.key("root")
-        json.decimalString(preview.root.rawValue)
-        json.key("sides")
-        json.object { json in
-            for (name, people) in [("from", preview.joining), ("into", preview.joined)] {
-                json.key(name)
-                json.people(people)
-            }
+        /// - Parameter isUndo: whether the call undoes the merge. A repeated call shows what the first call did.
+        init(
+            _ merge: Merge, isUndo: Bool, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
+        ) throws(StoreFault) {
+            self.merge = merge
+            preview = try MergePreview(merge, in: project, snapshot)
+            let isInForce = snapshot.group(of: merge.from).merges.contains(merge)
+            let apart: any Snapshot =
+                isInForce ? try snapshot.undoing(merge, at: moment, in: project) : snapshot
+            let together: any Snapshot =
+                isInForce ? snapshot : try PlannedSnapshot(snapshot, after: [.merged(merge)], at: moment, in: project)
+            sides = try PeopleSides(
+                of: [merge.from, merge.into], in: project, at: moment, isUndo ? together : apart,
+                isUndo ? apart : together)
         }
-        if !preview.otherReasons.isEmpty {
-            json.key("still_one")
-            json.array { json in
-                for rule in preview.otherReasons { json.string("\(rule.name)") }
-            }
-        }
-        json.key("moved")
-        json.object { json in
-            json.key("identities")
-            json.integer(preview.identities)
-            json.key("rows")
-            json.counts(preview.rows)
-            json.key("purchases")
-            json.integer(preview.purchases)
-            json.key("installs")
-            json.integer(preview.installs)
-        }
-        json.key("conflicts")
-        json.array { json in
-            for conflict in preview.conflicts {
-                json.object { json in
-                    json.key("dialect")
-                    json.string(conflict.dialect.rawValue)
-                    json.key("property")
-                    json.string(conflict.property)
-                    json.key("kept")
-                    json.property(conflict.kept, of: conflict.dialect)
-                    json.key("hidden")
-                    json.property(conflict.hidden, of: conflict.dialect)
+
+        /// The people that the call concerns: both sides. A merge that another merge doubles has one side only.
+        var people: [PersonID] { preview.joining + preview.joined + [merge.from, merge.into] }
+
+        func write(id: MergeID?, _ dependent: Dependent, _ last: JournalSequence?, _ json: inout JSONWriter) {
+            json.key("id")
+            json.string(id.map { "m_\($0.rawValue)" })
+            json.key("from")
+            json.decimalString(merge.from.rawValue)
+            json.key("into")
+            json.decimalString(merge.into.rawValue)
+            json.key("rule")
+            json.string("\(merge.rule.name)")
+            json.key("root")
+            json.decimalString(preview.root.rawValue)
+            json.key("sides")
+            json.object { json in
+                for (name, people) in [("from", preview.joining), ("into", preview.joined)] {
+                    json.key(name)
+                    json.people(people)
                 }
             }
+            if !preview.otherReasons.isEmpty {
+                json.key("still_one")
+                json.array { json in
+                    for rule in preview.otherReasons { json.string("\(rule.name)") }
+                }
+            }
+            json.key("moved")
+            json.object { json in
+                json.key("identities")
+                json.integer(preview.identities)
+                json.key("rows")
+                json.counts(preview.rows)
+                json.key("purchases")
+                json.integer(preview.purchases)
+                json.key("installs")
+                json.integer(preview.installs)
+            }
+            sides.write(&json)
+            json.key("conflicts")
+            json.array { json in
+                for conflict in preview.conflicts {
+                    json.object { json in
+                        json.key("dialect")
+                        json.string(conflict.dialect.rawValue)
+                        json.key("property")
+                        json.string(conflict.property)
+                        json.key("kept")
+                        json.property(conflict.kept, of: conflict.dialect)
+                        json.key("hidden")
+                        json.property(conflict.hidden, of: conflict.dialect)
+                    }
+                }
+            }
+            dependent.write(&json, next: "depended_next")
+            IfUnchanged.write(last, &json)
         }
-        dependent.write(&json, next: "depended_next")
-        IfUnchanged.write(last, &json)
     }
 
     private static let schema = Schema.object(
-        members + Dependent.members + [
+        members + PeopleSides.members + Dependent.members + [
             .init("depended_next", AdminText.optionalText, required: true), IfUnchanged.member,
             .init("undone", .boolean()),
         ])

@@ -360,20 +360,19 @@ enum SplitCalls {
         .init("identities", .integer(), required: true), .init("rows", .object([]), required: true),
     ])
 
-    private static let schema = Schema.object([
-        .init("id", AdminText.optionalText, required: true), .init("person", .string(), required: true),
-        .init("into", AdminText.optionalText, required: true),
-        .init("now", .array(SplitPreview.sideSchema), required: true),
-        .init("then", .array(SplitPreview.sideSchema), required: true),
-        .init("moved", amounts, required: true), .init("stays", amounts, required: true),
-        .init(
-            "depended_count",
-            .anyOf([.integer("The number of calls that depended on what changes. Their answers stay."), .null])),
-        .init("depended", .array(JournalText.schema)),
-        .init("depended_next", AdminText.optionalText),
-        .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),
-        .init("warnings", .array(.string()), required: true),
-        .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),
-        .init("undone", .boolean()),
-    ])
+    private static let schema = Schema.object(
+        PeopleSides.members + [
+            .init("id", AdminText.optionalText, required: true), .init("person", .string(), required: true),
+            .init("into", AdminText.optionalText, required: true),
+            .init("moved", amounts, required: true), .init("stays", amounts, required: true),
+            .init(
+                "depended_count",
+                .anyOf([.integer("The number of calls that depended on what changes. Their answers stay."), .null])),
+            .init("depended", .array(JournalText.schema)),
+            .init("depended_next", AdminText.optionalText),
+            .init("unknown_lane", .integer("The rows whose calls named no identity; only where lanes select rows.")),
+            .init("warnings", .array(.string()), required: true),
+            .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),
+            .init("undone", .boolean()),
+        ])
 }

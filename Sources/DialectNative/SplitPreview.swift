@@ -4,31 +4,13 @@ import JSON
 
 /// The people of a split before and after it, side by side, with all that reads show of them.
 struct SplitPreview: Sendable {
-    /// A person as reads show the person: with its group.
-    private struct Side: Sendable {
-        /// Nil for a person that a split is going to make.
-        var person: PersonID?
-        var identities: [Name] = []
-        var counts: [RowKind: Int] = [:]
-        var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
-        var installs: [Install] = []
-        /// The active access; a split moves no purchases and no grants.
-        var access: [PersonAccess.Entitlement] = []
-        var purchases: [(purchase: Purchase, world: AccessWorld)] = []
-    }
-
-    private struct Name: Equatable, Sendable {
-        let type: IdentityType
-        let value: String
-    }
-
     private var person: PersonID
     private var into: PersonID?
-    private var now: [Side]
-    private var then: [Side]
-    private let moved: [Name]
+    private var now: [PersonSide]
+    private var then: [PersonSide]
+    private let moved: [PersonSide.Name]
     /// The identities that both people hold after the split.
-    private let shared: [Name]
+    private let shared: [PersonSide.Name]
     /// The rows that go to the other person, and those that stay.
     private let movedRows: [RowKind: Int]
     private let keptRows: [RowKind: Int]
@@ -39,9 +21,6 @@ struct SplitPreview: Sendable {
     private let lastCall: JournalSequence
     /// The type of an identity that a later call took from the person that the split gave it to.
     let movedOn: IdentityType?
-
-    /// The greatest number of members of a group whose identities a side has.
-    private static let membersAtMost = 200
 
     // MARK: - Before a split
 
@@ -54,14 +33,14 @@ struct SplitPreview: Sendable {
         shared = SplitPreview.names(of: act.parts.filter(\.isShared))
         (person, into, movedOn) = (act.person, act.into, nil)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: act.person, in: project, at: moment, snapshot)
-        var second: Side?
-        if let into = act.into { second = try SplitPreview.side(of: into, in: project, at: moment, snapshot) }
+        let first = try PersonSide(of: act.person, in: project, at: moment, snapshot)
+        var second: PersonSide?
+        if let into = act.into { second = try PersonSide(of: into, in: project, at: moment, snapshot) }
         now = [first] + (second.map { [$0] } ?? [])
         (movedRows, keptRows) = (plan.moved, plan.stays)
         self.depended = depended
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
-        var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? Side())
+        var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? PersonSide())
         for (kind, count) in plan.moved {
             let left = (sides[0].counts[kind] ?? 0) - count
             sides[0].counts[kind] = left > 0 ? left : nil
@@ -85,9 +64,9 @@ struct SplitPreview: Sendable {
         then = sides
     }
 
-    private static func names(of parts: [SplitPerson.Part]) -> [Name] {
+    private static func names(of parts: [SplitPerson.Part]) -> [PersonSide.Name] {
         parts.reduce(into: []) { names, part in
-            let name = Name(type: part.identity.type, value: part.identity.value)
+            let name = PersonSide.Name(type: part.identity.type, value: part.identity.value)
             if !names.contains(name) { names.append(name) }
         }
     }
@@ -95,8 +74,10 @@ struct SplitPreview: Sendable {
     /// The identities of a split that both people hold, or those that only the other person holds.
     private static func names(
         of split: Split, _ identities: [(type: IdentityType, value: String)], isShared: Bool
-    ) -> [Name] {
-        zip(identities, split.parts).filter { $1.isShared == isShared }.map { Name(type: $0.0.type, value: $0.0.value) }
+    ) -> [PersonSide.Name] {
+        zip(identities, split.parts).filter { $1.isShared == isShared }.map {
+            PersonSide.Name(type: $0.0.type, value: $0.0.value)
+        }
     }
 
     /// The properties of a group, with other documents of some members.
@@ -135,8 +116,8 @@ struct SplitPreview: Sendable {
         shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into) = (split.person, split.into)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: split.person, in: split.project, at: moment, snapshot)
-        let second = try SplitPreview.side(of: split.into, in: split.project, at: moment, snapshot)
+        let first = try PersonSide(of: split.person, in: split.project, at: moment, snapshot)
+        let second = try PersonSide(of: split.into, in: split.project, at: moment, snapshot)
         now = [first, second]
         movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
         unknown = nil
@@ -145,9 +126,14 @@ struct SplitPreview: Sendable {
         movedRows = rows
         keptRows = SplitPreview.without(rows, second.counts)
         if try snapshot.isJoined(byUndoOf: split) {
-            then = [try SplitPreview.joined(first, second, split, snapshot)]
+            let joined = Merge(
+                id: MergeID(rawValue: .max), from: split.into, into: split.person, rule: .splitUndone)
+            let planned = try PlannedSnapshot(snapshot, after: [.merged(joined)], at: moment, in: split.project)
+            then = [try PersonSide(of: split.person, in: split.project, at: moment, planned)]
         } else {
-            let kept = zip(identities, split.parts).filter(\.1.wasHeld).map { Name(type: $0.0.type, value: $0.0.value) }
+            let kept = zip(identities, split.parts).filter(\.1.wasHeld).map {
+                PersonSide.Name(type: $0.0.type, value: $0.0.value)
+            }
             let both = SplitPreview.giving(moved + shared, from: second, to: first)
             var other = both[0]
             // The other person keeps what it held before the split.
@@ -180,8 +166,8 @@ struct SplitPreview: Sendable {
         shared = SplitPreview.names(of: split, identities, isShared: true)
         (person, into, movedOn) = (split.person, split.into, nil)
         lastCall = try snapshot.lastCall()
-        let first = try SplitPreview.side(of: split.person, in: split.project, at: moment, snapshot)
-        let second = try SplitPreview.side(of: split.into, in: split.project, at: moment, snapshot)
+        let first = try PersonSide(of: split.person, in: split.project, at: moment, snapshot)
+        let second = try PersonSide(of: split.into, in: split.project, at: moment, snapshot)
         (movedRows, keptRows, unknown, depended) = (split.rows?.counts ?? [:], second.counts, nil, nil)
         then = [first, second]
         now = SplitPreview.giving(moved, shared, from: first, to: second)
@@ -201,50 +187,14 @@ struct SplitPreview: Sendable {
 
     // MARK: - Sides
 
-    private static func side(
-        of person: PersonID, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Side {
-        var side = Side(person: person)
-        let page = Profile.Page(after: nil, limit: membersAtMost)
-        guard let profile = try Profile(person, in: project, snapshot, page: page) else { return side }
-        side.identities = profile.identities.map { Name(type: $0.identity.type, value: $0.identity.value) }
-        side.counts = profile.counts
-        side.properties = profile.properties
-        side.installs = profile.members.flatMap { profile.holdings[$0.id]?.installs ?? [] }
-        side.access = try PersonAccess(of: profile.members.map(\.id), in: project, at: moment, snapshot).entitlements
-        side.purchases = profile.purchases
-        return side
-    }
-
     /// Two sides after identities went from one to the other, and both hold others.
     private static func giving(
-        _ names: [Name], _ shared: [Name] = [], from one: Side, to other: Side
-    ) -> [Side] {
+        _ names: [PersonSide.Name], _ shared: [PersonSide.Name] = [], from one: PersonSide, to other: PersonSide
+    ) -> [PersonSide] {
         var (one, other) = (one, other)
         one.identities.removeAll(where: names.contains)
         other.identities += (names + shared).filter { !other.identities.contains($0) }
         return [one, other]
-    }
-
-    /// The one side that an undo with a merge leaves.
-    private static func joined(
-        _ first: Side, _ second: Side, _ split: Split, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Side {
-        var side = first
-        side.identities += second.identities.filter { !first.identities.contains($0) }
-        side.counts.merge(second.counts, uniquingKeysWith: +)
-        let planned = Merge(
-            id: MergeID(rawValue: .max), from: split.into, into: split.person, rule: .splitUndone)
-        let known = snapshot.group(of: split.person).merges + snapshot.group(of: split.into).merges
-        let whole = ListedGroup(of: split.person, known + [planned])
-        side.properties = []
-        for (dialect, kind) in Holdings.propertyKinds {
-            let folded = try FoldedAttributes(of: whole.group) { person throws(StoreFault) in
-                try snapshot.document(DocumentKey(kind, of: person))
-            }
-            side.properties.append((dialect, folded))
-        }
-        return side
     }
 
     // MARK: - What is answered
@@ -256,9 +206,7 @@ struct SplitPreview: Sendable {
         json.decimalString(into?.rawValue)
         for (key, sides) in [("now", now), ("then", then)] {
             json.key(key)
-            json.array { json in
-                for side in sides { json.object { SplitPreview.write(side, &$0) } }
-            }
+            PersonSide.write(sides, &json)
         }
         json.key("moved")
         json.object { json in
@@ -297,53 +245,4 @@ struct SplitPreview: Sendable {
         json.key("last_seq")
         json.integer(Int(lastCall.rawValue))
     }
-
-    private static func write(_ side: Side, _ json: inout JSONWriter) {
-        json.key("person")
-        json.decimalString(side.person?.rawValue)
-        json.key("identities")
-        json.array { json in
-            for name in side.identities {
-                json.object { json in
-                    json.key("type")
-                    json.string("\(name.type.name)")
-                    json.key("value")
-                    json.string(name.value)
-                }
-            }
-        }
-        json.key("counts")
-        json.counts(side.counts)
-        json.key("properties")
-        json.object { json in
-            for (dialect, folded) in side.properties {
-                json.key(dialect.rawValue)
-                json.object { PeopleCalls.write(folded, of: dialect, newcomer: side.person, &$0) }
-            }
-        }
-        json.key("installs")
-        json.array { json in
-            for install in side.installs { json.object { LinkingCalls.write(install, &$0) } }
-        }
-        json.key("access")
-        AccessCalls.write(side.access, &json)
-        json.key("purchases")
-        json.array { json in
-            for (purchase, world) in side.purchases {
-                json.object { PeopleCalls.write(purchase, world, &$0) }
-            }
-        }
-    }
-
-    static let sideSchema = Schema.object([
-        .init("person", AdminText.optionalText, required: true),
-        .init(
-            "identities",
-            .array(.object([.init("type", .string(), required: true), .init("value", .string(), required: true)])),
-            required: true),
-        .init("counts", .object([]), required: true), .init("properties", .object([]), required: true),
-        .init("installs", .array(LinkingCalls.installSchema), required: true),
-        .init("access", AccessCalls.entitlementsSchema, required: true),
-        .init("purchases", .array(.object([])), required: true),
-    ])
 }

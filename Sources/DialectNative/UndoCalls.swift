@@ -45,7 +45,8 @@ enum UndoCalls {
             operation: Operation(
                 id: "call_undo", summary: "Takes one call of the journal back.",
                 description: """
-                    The undo ends the facts that the call began, and brings back the facts that it ended. Rows stay. If \
+                    The undo ends the facts that the call began, and brings back the facts that it ended. Rows stay. now \
+                    and then show the people of the call before and after the undo, side by side. If \
                     later calls changed these facts, the answer is 409 built_upon with their numbers, and ?cascade=true \
                     takes them back first, the last call first. With ?dry_run=true nothing changes. ?if_seq=N refuses the \
                     call with 409 changed_meanwhile if one of its people changed after the call N. The undo is itself a \
@@ -130,7 +131,7 @@ enum UndoCalls {
         [
             .init("call", .integer("The number of the call."), required: true),
             .init("kind", .string(), required: true), built,
-        ] + facts + Dependent.members + [
+        ] + facts + PeopleSides.members + Dependent.members + [
             .init("depended_next", AdminText.optionalText, required: true),
             .init("last_seq", .integer("The last call of the journal, for if_seq."), required: true),
             .init("warnings", .array(.string()), required: true), .init("undone", .boolean()),
@@ -143,6 +144,7 @@ private struct Undoing: Sendable {
     private let project: ProjectID
     private let directory: Directory
     private let request: RequestID
+    private let moment: Instant
     private let isDry: Bool
     private let isRepeatable: Bool
     private let isCascade: Bool
@@ -155,7 +157,7 @@ private struct Undoing: Sendable {
     init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(Rejection) {
         sequence = try UndoCalls.sequence(request)
         (project, directory) = (caller.project, tools.directory)
-        (self.request, isRepeatable) = (request.id, request.isRepeatable)
+        (self.request, isRepeatable, moment) = (request.id, request.isRepeatable, caller.now)
         isDry = try request.isDryRun()
         switch request.query?["cascade"] {
         case nil, "false": isCascade = false
@@ -173,7 +175,7 @@ private struct Undoing: Sendable {
             }
             if call.refusal == .callAlreadyUndone, isRepeatable, !isDry {
                 // An earlier try of this request may have taken the call back, so the writer decides.
-                return finish(call, [], .unknown, try snapshot.lastCall())
+                return finish(Answer(call, above: [], .unknown, .none, try snapshot.lastCall()))
             }
             let above: [Undoable]
             switch try cascade(call, snapshot) {
@@ -183,14 +185,29 @@ private struct Undoing: Sendable {
             if try unchanged.isBroken(by: ([call] + above).flatMap(\.plan.people), snapshot) {
                 return unchanged.refusal(request)
             }
+            let sides = try sides(of: call, above, snapshot)
             return Dependent.search(on: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo) {
                 dependent, snapshot throws(StoreFault) in
-                let last = try snapshot.lastCall()
-                let built = above.map(\.call.sequence)
-                if isDry { return .answer(Native.json(.ok) { write(call, built, dependent, last, &$0) }) }
-                return next(built[...], call, built, dependent, last)
+                let answer = Answer(
+                    call, above: above.map(\.call.sequence), dependent, sides, try snapshot.lastCall())
+                if isDry { return .answer(Native.json(.ok) { answer.write(&$0) }) }
+                return next(answer.above[...], answer)
             }
         }
+    }
+
+    /// The people of the call and of the calls above it, before and after the undo.
+    private func sides(
+        of call: Undoable, _ above: [Undoable], _ snapshot: any Snapshot
+    ) throws(StoreFault) -> PeopleSides {
+        var planned = snapshot
+        for later in above + [call] {
+            // The plan of a call changes with the undo of the calls above it.
+            let call = try Undoable(later.call.sequence, in: project, directory, planned) ?? later
+            planned = try planned.undoing(call.plan, at: moment, in: project)
+        }
+        let people = Set((above + [call]).flatMap(\.plan.people)).sorted()
+        return try PeopleSides(of: people, in: project, at: moment, snapshot, planned)
     }
 
     /// The calls above a call, the last call first, or the refusal of the request.
@@ -217,18 +234,15 @@ private struct Undoing: Sendable {
     }
 
     /// Takes back the calls above the call, one after the other, and then the call. Each of them is a call of the journal.
-    private func next(
-        _ left: ArraySlice<JournalSequence>, _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent,
-        _ last: JournalSequence
-    ) -> Step {
+    private func next(_ left: ArraySlice<JournalSequence>, _ answer: Answer) -> Step {
         guard let sequence = left.first else {
-            if built.isEmpty { return finish(call, built, dependent, last) }
+            if answer.above.isEmpty { return finish(answer) }
             return .read { snapshot throws(StoreFault) in
-                guard let now = try Undoable(call.call.sequence, in: project, directory, snapshot) else {
+                guard let now = try Undoable(answer.call.call.sequence, in: project, directory, snapshot) else {
                     return refuse(.noSuchCall)
                 }
                 if let refusal = now.refusal { return refuse(refusal) }
-                return finish(now, built, dependent, last)
+                return finish(answer.of(now))
             }
         }
         return .read { snapshot throws(StoreFault) in
@@ -238,18 +252,16 @@ private struct Undoing: Sendable {
             if let refusal = later.refusal { return refuse(refusal) }
             return .decide(UndoCall(later.plan, reason: reason)) { result, _ in
                 if case .failure(let refusal) = result { return refuse(refusal) }
-                return next(left.dropFirst(), call, built, dependent, last)
+                return next(left.dropFirst(), answer)
             }
         }
     }
 
-    private func finish(
-        _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent, _ last: JournalSequence
-    ) -> Step {
+    private func finish(_ answer: Answer) -> Step {
         .call(
-            PreparedCall(UndoCall(call.plan, reason: reason)) { _, _ in
+            PreparedCall(UndoCall(answer.call.plan, reason: reason)) { _, _ in
                 Native.json(.ok) { json in
-                    write(call, built, dependent, last, &json)
+                    answer.write(&json)
                     json.key("undone")
                     json.bool(true)
                 }
@@ -258,21 +270,44 @@ private struct Undoing: Sendable {
 
     private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), request)) }
 
-    private func write(
-        _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent, _ last: JournalSequence,
-        _ json: inout JSONWriter
-    ) {
-        json.key("call")
-        json.integer(Int(call.call.sequence.rawValue))
-        json.key("kind")
-        json.string(call.call.kind.name)
-        UndoCalls.write(built: built, &json)
-        UndoCalls.write(call.factsEnded, call.factsBack, of: call.call, &json)
-        dependent.write(&json, next: "depended_next")
-        IfUnchanged.write(last, &json)
-        json.key("warnings")
-        json.array { json in
-            for warning in call.warnings { json.string(warning) }
+    /// What the request answers, in a dry run and after the undo.
+    private struct Answer: Sendable {
+        private(set) var call: Undoable
+        /// The calls above the call that the request takes back, too, the last call first.
+        let above: [JournalSequence]
+        private let dependent: Dependent
+        private let sides: PeopleSides
+        private let last: JournalSequence
+
+        init(
+            _ call: Undoable, above: [JournalSequence], _ dependent: Dependent, _ sides: PeopleSides,
+            _ last: JournalSequence
+        ) {
+            (self.call, self.above) = (call, above)
+            (self.dependent, self.sides, self.last) = (dependent, sides, last)
+        }
+
+        /// The same answer with the plan of now.
+        func of(_ call: Undoable) -> Answer {
+            var answer = self
+            answer.call = call
+            return answer
+        }
+
+        func write(_ json: inout JSONWriter) {
+            json.key("call")
+            json.integer(Int(call.call.sequence.rawValue))
+            json.key("kind")
+            json.string(call.call.kind.name)
+            UndoCalls.write(built: above, &json)
+            UndoCalls.write(call.factsEnded, call.factsBack, of: call.call, &json)
+            sides.write(&json)
+            dependent.write(&json, next: "depended_next")
+            IfUnchanged.write(last, &json)
+            json.key("warnings")
+            json.array { json in
+                for warning in call.warnings { json.string(warning) }
+            }
         }
     }
 }

@@ -89,6 +89,10 @@ struct MergeTests {
         #expect(dry.list("conflicts").first?["property"] as? String == "plan")
         #expect(dry.list("conflicts").first?["kept"] as? String == "pro")
         #expect(dry.list("conflicts").first?["hidden"] as? String == "free")
+        #expect(dry.list("now").compactMap { $0["person"] as? String } == [one, two], "\(dry)")
+        #expect(dry.list("then").compactMap { $0["person"] as? String } == [two])
+        let joined = try #require(dry.list("then").first)
+        #expect((joined["counts"] as? [String: Int])?["event"] == 2 && (joined["identities"] as? [Any])?.count == 2)
         #expect(try client.get("/onym/v1/people/\(one)")["members"] as? [String] == [one])
 
         let merge = try client.post("/onym/v1/merges", body)
@@ -96,6 +100,8 @@ struct MergeTests {
         let id = try #require(merge.text("id"))
         let undry = try client.post("/onym/v1/merges/\(id)/undo?dry_run=true")
         #expect((undry["sides"] as? [String: [String]]) == ["from": [one], "into": [two]], "\(undry)")
+        #expect(undry.list("now").compactMap { $0["person"] as? String } == [two], "\(undry)")
+        #expect(undry.list("then").compactMap { $0["person"] as? String } == [one, two])
         #expect(undry["undone"] == nil)
         #expect(try client.get("/onym/v1/people/\(one)").text("root") == two)
         #expect(

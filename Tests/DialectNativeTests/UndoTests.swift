@@ -16,6 +16,16 @@ struct UndoTests {
         return Set(shown.compactMap { "\($0["type"] ?? ""):\($0["value"] ?? "")" })
     }
 
+    /// The people on one side of an answer with their identities.
+    private func side(_ name: String, of answer: JSONAnswer) -> [String: Set<String>] {
+        var people: [String: Set<String>] = [:]
+        for side in answer.list(name) {
+            let held = side["identities"] as? [[String: String]] ?? []
+            people[side["person"] as? String ?? ""] = Set(held.map { "\($0["type"] ?? ""):\($0["value"] ?? "")" })
+        }
+        return people
+    }
+
     @Test("ends the links of a modify, and gives a moved value back", arguments: StoreKind.allCases)
     func modify(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
@@ -37,9 +47,14 @@ struct UndoTests {
         let dry = try client.post("/onym/v1/calls/\(call)/undo?dry_run=true")
         #expect(dry.status == 200 && dry["undone"] == nil, "\(dry)")
         #expect(try identities(client, two).count == 2, "a dry run changes nothing")
+        #expect(
+            side("now", of: dry) == [one: ["customerid:a"], two: ["customerid:b", "email:ada@example.com"]], "\(dry)")
+        #expect(
+            side("then", of: dry) == [one: ["customerid:a", "email:ada@example.com"], two: ["customerid:b"]], "\(dry)")
         let last = try #require(dry["last_seq"] as? Int)
         let done = try client.post("/onym/v1/calls/\(call)/undo?if_seq=\(last)", #"{"reason":"not hers"}"#)
         #expect(done.status == 200 && done["undone"] as? Bool == true, "\(done)")
+        #expect(side("then", of: done) == side("then", of: dry))
         #expect(try identities(client, one) == ["customerid:a", "email:ada@example.com"])
         #expect(try identities(client, two) == ["customerid:b"])
 
@@ -80,6 +95,8 @@ struct UndoTests {
         let dry = try client.post("/onym/v1/calls/\(first)/undo?dry_run=true&cascade=true")
         #expect(dry.status == 200 && dry["built_upon"] as? [Int] == [second], "\(dry)")
         #expect(try identities(client, two).count == 2)
+        #expect(
+            side("then", of: dry) == [one: ["customerid:a"], two: ["customerid:b"]], "both calls are undone: \(dry)")
         let done = try client.post("/onym/v1/calls/\(first)/undo?cascade=true")
         #expect(done.status == 200 && done["undone"] as? Bool == true, "\(done)")
         #expect(try identities(client, one) == ["customerid:a"])
@@ -104,6 +121,9 @@ struct UndoTests {
         #expect(shown["depended_count"] as? Int == 1, "the refused claim depended: \(shown)")
         let undone = try client.post("/onym/v1/calls/\(call)/undo")
         #expect(undone.status == 200 && undone.list("depended").count == 1, "\(undone)")
+        let both: Set = ["claim_anonymous_id:\(anonymous)", "claim_user_id:ada"]
+        #expect(side("now", of: undone) == [ada: both], "\(undone)")
+        #expect(side("then", of: undone).count == 2 && side("then", of: undone)[ada] == ["claim_user_id:ada"])
         #expect(try client.get("/onym/v1/people/\(ada)")["members"] as? [String] == [ada])
         #expect(try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 200)
         let by = try #require(try client.get("/onym/v1/calls/\(call)")["undone_by"] as? Int)
@@ -137,7 +157,11 @@ struct UndoTests {
         try set(#"{"plan":"pro","city":"Oslo","team":"red"}"#)
         let call = try lastCall(client, of: "claim_user_id:ada")
         try set(#"{"city":"Bern"}"#)
-        #expect(try client.post("/onym/v1/calls/\(call)/undo").status == 200)
+        let undone = try client.post("/onym/v1/calls/\(call)/undo")
+        #expect(undone.status == 200)
+        let then = undone.list("then").first?["properties"] as? [String: [String: [String: Any]]]
+        let values = then?["claim"]?.compactMapValues { $0["value"] as? String }
+        #expect(values == ["plan": "free", "city": "Bern"], "\(undone)")
         #expect(try shown() == ["plan": "free", "city": "Bern"])
     }
 

@@ -158,7 +158,9 @@ private final class CallWorld {
             Issue.record("\(undoable.call.kind.name): \(undoable)")
             return nil
         }
+        let planned = try reading(after: undoable.plan)
         _ = try fixture.process(UndoCall(undoable.plan))
+        #expect(try planned == reading(), "\(undoable.call.kind.name): as the answer showed it before")
         return try call(fixture.store.counts.lastSequence)
     }
 
@@ -168,14 +170,18 @@ private final class CallWorld {
     }
 
     /// All that can be read of the people, but for when they were last seen.
-    func reading() throws -> [String] {
+    ///
+    /// - Parameter plan: an undo that the reading shows as if it was made.
+    func reading(after plan: UndoPlan? = nil) throws -> [String] {
         let users = (0..<3).flatMap { [user(true, $0), user(false, $0)] }
-        return try fixture.store.read { snapshot throws(StoreFault) in
+        return try fixture.store.read { stored throws(StoreFault) in
+            var snapshot = stored
+            if let plan { snapshot = try stored.undoing(plan, at: fixture.clock.now, in: World.project) }
             var texts: [String] = []
             for person in people + users.flatMap({ snapshot.holders(of: $0.key) }) {
                 guard let profile = try Profile(person, in: World.project, snapshot) else { continue }
                 let timeline = try Timeline(of: person, Timeline.Filter(), snapshot)
-                try Folds.check(of: snapshot.group(of: person), snapshot)
+                try Folds.check(of: stored.group(of: person), stored)
                 let identities = profile.identities.map { "\($0.holder) \($0.identity.type.name) \($0.identity.value)" }
                 let properties = profile.properties.map { part in
                     part.folded.entries.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }

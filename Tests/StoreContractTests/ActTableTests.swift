@@ -111,8 +111,12 @@ struct ActTableTests {
                 continue
             }
             let played = try one.reading(of: nil)
+            let planned = try one.reading(of: nil, after: undoable.plan)
             let undo = try one.undo(made.sequence)
             undone.insert(kind.name)
+            if undoable.plan.strategy == nil {
+                #expect(try planned == one.reading(of: nil), "\(kind.name): as the answer showed it before")
+            }
             let people = try other.people()
             let difference = try one.reading(of: people).difference(from: other.reading(of: people))
             #expect(difference.isEmpty, "\(kind.name), call \(made.sequence.rawValue): \(difference)")
@@ -266,10 +270,14 @@ private final class ActWorld {
     }
 
     /// What can be read of some people, or of all, and of the project.
-    func reading(of wanted: Set<PersonID>?) throws -> [String] {
+    ///
+    /// - Parameter plan: an undo that the reading shows as if it was made.
+    func reading(of wanted: Set<PersonID>?, after plan: UndoPlan? = nil) throws -> [String] {
         let people = try wanted ?? people()
         let directory = fixture.store.directory
-        return try fixture.store.read { snapshot throws(StoreFault) in
+        return try fixture.store.read { stored throws(StoreFault) in
+            var snapshot = stored
+            if let plan { snapshot = try stored.undoing(plan, at: fixture.clock.now, in: World.project) }
             var lines = ["\(directory.strategy(of: World.project))"]
             for person in people.sorted() {
                 let held = try snapshot.identities(of: person).map { "\($0.type.name):\($0.value)" }.sorted()

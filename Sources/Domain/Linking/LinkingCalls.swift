@@ -44,14 +44,6 @@ extension DocumentFacts {
     func linkedUser(_ person: PersonID) -> LinkedUser? {
         document(LinkedUser.key(of: person)).flatMap { LinkedUser(of: person, packed: $0) }
     }
-}
-
-extension DecisionFacts {
-    func linkingSettings(of project: ProjectID) -> LinkingSettings {
-        var settings = LinkingSettings(document: document(LinkingSettings.key(of: project)))
-        settings.policy = strategy(of: project).activation ?? settings.formerPolicy
-        return settings
-    }
 
     /// The install with a name. The id of its token family equals the name, so the install's id is not needed.
     func install(named name: IdentityKey) -> Install? {
@@ -59,6 +51,14 @@ extension DecisionFacts {
             let install = Install(InstallID(rawValue: 0), name, packed: packed)
         else { return nil }
         return Install(InstallID(rawValue: install.tokens.id), name, packed: packed)
+    }
+}
+
+extension DecisionFacts {
+    func linkingSettings(of project: ProjectID) -> LinkingSettings {
+        var settings = LinkingSettings(document: document(LinkingSettings.key(of: project)))
+        settings.policy = strategy(of: project).activation ?? settings.formerPolicy
+        return settings
     }
 
     /// The names of one person's installs, without the installs of its group.
@@ -250,13 +250,22 @@ struct InstallChanges {
 
     /// Detaches the installs that the undone merge had attached. If other merges connect the people, nothing is detached.
     mutating func part<V: DecisionFacts>(_ merge: Merge, _ view: V) {
-        let group = view.group(of: merge.from)
+        part(merge, in: view.group(of: merge.from), view) { view.installs(of: $0) }
+    }
+
+    /// - Parameters:
+    ///   - group: the group with the merge.
+    ///   - view: gives the documents of installs and users.
+    ///   - installs: gives the names of one person's installs.
+    mutating func part<V: DocumentFacts>(
+        _ merge: Merge, in group: Group, _ view: V, installs: (PersonID) -> [IdentityKey]
+    ) {
         let sides = group.parts(without: merge)
         if sides.count == 1 { return }
         let joined = Set(sides[0].members)
         var users: [PersonID: LinkedUser] = [:]
         for member in group.members {
-            for name in view.installs(of: member) {
+            for name in installs(member) {
                 guard var install = view.install(named: name), let person = install.user,
                     joined.contains(member) != joined.contains(person)
                 else { continue }

@@ -1,6 +1,6 @@
 /// The committed facts with the rows of each split shown at the person that has them now. The store keeps a row with the person of
 /// its call, and this snapshot names its owner (docs/decisions/0044).
-package final class RoutedSnapshot: Snapshot {
+package final class RoutedSnapshot: LayeredSnapshot {
     /// The rows of one kind that a person owns, as a merge of the chains of the people with whom the store keeps them.
     private struct Walk {
         struct Chain {
@@ -34,16 +34,6 @@ package final class RoutedSnapshot: Snapshot {
     /// The rows of a person that a count looks at. Beyond it the count of a split is the count at the moment of the split, without
     /// the rows that retention removed since.
     private static let rowsCountedAtMost = 2000
-
-    package func journalHead() throws(StoreFault) -> JournalHead? { try base.journalHead() }
-
-    package func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? {
-        try base.journalReceipt(of: call)
-    }
-
-    package func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? {
-        try base.journalExtension(from: call)
-    }
 
     private init(_ base: any Snapshot, _ routes: [RowRoutes.Route]) {
         self.base = base
@@ -307,83 +297,6 @@ package final class RoutedSnapshot: Snapshot {
         var shown: [(project: ProjectID, row: StoredRow)] = []
         for (project, row) in try base.rows(after: number, limit: limit) { shown.append((project, try owned(row))) }
         return shown
-    }
-
-    // MARK: - All else
-
-    package var hash: KeyedHash { base.hash }
-    package var lastRow: RowNumber { base.lastRow }
-    package func holders(of identity: IdentityKey) -> [PersonID] { base.holders(of: identity) }
-    package func group(of person: PersonID) -> Group { base.group(of: person) }
-    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] { try base.groups(of: people) }
-    package func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
-        try base.identities(of: person)
-    }
-    package func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? { try base.document(key) }
-    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
-        try base.documents(keys)
-    }
-    package func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion]
-    {
-        try base.versions(of: key, since: sequence)
-    }
-    package func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? { try base.content(of: version) }
-    package func oldVersions(after place: Int64, limit: Int) throws(StoreFault) -> OldVersions {
-        try base.oldVersions(after: place, limit: limit)
-    }
-    package func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
-        try base.documents(writtenBy: call)
-    }
-    package func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
-        try base.arrivals(of: rows)
-    }
-    package func keys(of types: [IdentityType], heldBy people: [PersonID]) throws(StoreFault) -> [HeldKey] {
-        try base.keys(of: types, heldBy: people)
-    }
-    package func holders(
-        of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
-    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
-        try base.holders(of: types, in: project, before: before, limit: limit)
-    }
-    package func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try base.calls(after: sequence, limit: limit)
-    }
-    package func calls(
-        of person: PersonID, before: JournalSequence?, limit: Int
-    ) throws(StoreFault) -> [RecordedCall] {
-        try base.calls(of: person, before: before, limit: limit)
-    }
-    package func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
-        try base.calls(sequences)
-    }
-    package func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
-        try base.merges(before: merge, limit: limit)
-    }
-    package func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try base.call(ofMerge: merge) }
-    package func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
-        try base.calls(dependingOn: merge)
-    }
-    package func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
-    ) throws(StoreFault) -> [NotedCall] {
-        try base.calls(readingGroupsOf: people, after: sequence, limit: limit)
-    }
-    package func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
-        try base.erasedPeople(in: project)
-    }
-
-    package func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try base.logNotes(in: project) }
-    package func logged(
-        in project: ProjectID, after number: Int64, limit: Int
-    ) throws(StoreFault) -> [LogSegment.Stored] {
-        try base.logged(in: project, after: number, limit: limit)
-    }
-    package func lastCall() throws(StoreFault) -> JournalSequence { try base.lastCall() }
-    package func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
-        try base.endedLinks(after: place, limit: limit)
-    }
-    package func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
-        try base.lastRow(before: sequence)
     }
 }
 

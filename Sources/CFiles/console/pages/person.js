@@ -9,7 +9,7 @@ import { exportLines } from "./exporting.js";
 import { label } from "./find.js";
 import { access, grant, move } from "./access.js";
 import { personLink } from "./changes.js";
-import { split, splits, takeBack } from "./splitting.js";
+import { sides, split, splits, takeBack } from "./splitting.js";
 
 const dialects = { idsync: "IDSync", claim: "Claim", entitlements: "Entitlements", onym: "Onym" };
 const tabs = [["overview", "Overview"], ["timeline", "Time line"], ["graph", "Graph"], ["purchases", "Purchases"], ["properties", "Properties"], ["tokens", "Tokens"], ["journal", "Journal"]];
@@ -301,15 +301,13 @@ function ask(profile) {
 /** The id of a person that a text names: an id, or an identity that one person holds. */
 const named = async (text, signal) => (await get(path`/people/${text}`, {}, { signal })).id;
 
-const side = (people) => people.map((one) => [shown(one, "id"), h("br")]);
+const ids = (people) => people.map((one) => [shown(one, "id"), h("br")]);
 
 /** The columns of a merge or of its undo. */
 export function mergeColumns(result, isUndo) {
-  const two = h("div", {}, h("h4", {}, "One person"), side(result.sides.from), h("h4", {}, "Another person"), side(result.sides.into));
-  const one = h("div", {}, h("h4", {}, "One person"), side([...result.sides.into, ...result.sides.from]), h("p", {}, "Root ", shown(result.root, "id")));
   const rows = Object.entries(result.moved.rows ?? {}).map(([kind, count]) => [kind, String(count)]);
   return {
-    now: isUndo ? one : two, then: isUndo ? two : one,
+    now: sides(result.now), then: sides(result.then),
     more: [h("h3", {}, isUndo ? "What goes back" : "What comes along"),
       facts([["Identities", String(result.moved.identities)], ["Purchases", String(result.moved.purchases)], ["Installs", String(result.moved.installs)], ...rows]),
       result.still_one?.length ? h("p", { class: "look" }, "They stay one person for another reason: ", result.still_one.map((rule) => [shown(rule), " "])) : null,
@@ -349,7 +347,7 @@ function detach(profile, { type, value, holder }, again) {
   change({
     title: "Remove an identity", verb: "Remove", note: h("span", {}, "A call with ", shown(`${type}:${value}`), " then no longer finds this person. No other person gets the identity."),
     dry: (_, signal) => remove(address, { query: { dry_run: true }, signal }),
-    columns: (result) => ({ now: side(result.now), then: result.then.length ? side(result.then) : "Nobody has the identity." }),
+    columns: (result) => ({ now: ids(result.now), then: result.then.length ? ids(result.then) : "Nobody has the identity." }),
     run: (_, reason, options) => remove(address, { body: { reason }, ...options }),
     done: () => { tell("The identity is removed."); again(); },
   });
@@ -361,7 +359,7 @@ function erase(profile) {
     note: "There is no undo. The person, all members of the group and all their data are removed from all files.",
     dry: (_, signal) => remove(path`/people/${profile.root}`, { query: { dry_run: true }, signal }),
     columns: (result) => ({
-      now: facts([["People", side(result.people)], ["Identities", String(result.identities ?? 0)], ...Object.entries(result.rows).map(([kind, count]) => [kind, String(count)])]),
+      now: facts([["People", ids(result.people)], ["Identities", String(result.identities ?? 0)], ...Object.entries(result.rows).map(([kind, count]) => [kind, String(count)])]),
       then: h("p", {}, "Nothing of it is there."),
       more: result.kept.length ? table("What stays, because another person holds it too", [
         ["Type", (kept) => shown(kept.type)], ["Held by", (kept) => kept.held_by.map((one) => [personLink(one), " "])]], result.kept) : null,

@@ -15,6 +15,9 @@ function identity(text) {
 
 const identities = (text) => text.split(",").map((one) => one.trim()).filter(Boolean).map(identity);
 
+/** The people on one side of an answer. */
+export const sides = (people) => h("div", {}, people.map(side));
+
 function side(one) {
   const properties = Object.entries(one.properties ?? {}).flatMap(([dialect, all]) =>
     Object.entries(all).map(([name, entry]) => [`${dialect} ${plain(name)}`, shown(entry.value)]));
@@ -28,7 +31,7 @@ function side(one) {
 function columns(result) {
   const rows = (amounts) => Object.entries(amounts?.rows ?? {}).map(([kind, count]) => [kind, String(count)]);
   return {
-    now: h("div", {}, result.now.map(side)), then: h("div", {}, result.then.map(side)),
+    now: sides(result.now), then: sides(result.then),
     more: [h("h3", {}, "What goes"), facts([["Identities", String(result.moved.identities)], ...rows(result.moved)]),
       h("h3", {}, "What stays"), facts([["Identities", String(result.stays.identities)], ...rows(result.stays)]),
       result.warnings.map((warning) => h("p", { class: "look" }, shown(warning)))],
@@ -88,6 +91,8 @@ export const splits = (profile, again) => filled(1, async (signal) => {
 const fact = (one) => h("p", {}, plain(one.fact.replaceAll("_", " ")), " · ", shown(one.person, "id"), one.type ? [" ", shown(`${one.type}:${one.value}`)] : null,
   one.into ? [" into ", shown(one.into, "id")] : null, one.document ? [" ", shown(one.document)] : null);
 
+const changed = (title, all, none) => [h("h4", {}, title), all.length ? all.map(fact) : empty(none)];
+
 /** Takes a call back; the calls that built on it go first. */
 export function takeBack(call, again) {
   change({
@@ -95,8 +100,8 @@ export function takeBack(call, again) {
     note: "The undo ends what the call began, and brings back what it ended. Its rows stay. The undo can be taken back, too.",
     dry: (_, signal) => post(path`/calls/${call.seq}/undo`, {}, { query: { dry_run: true, cascade: true }, signal }),
     columns: (result) => ({
-      now: result.facts_ended.length ? h("div", {}, result.facts_ended.map(fact)) : empty("The undo ends no fact."),
-      then: result.facts_back.length ? h("div", {}, result.facts_back.map(fact)) : empty("The undo brings no fact back."),
+      now: h("div", {}, result.now.map(side), changed("What ends", result.facts_ended, "The undo ends no fact.")),
+      then: h("div", {}, result.then.map(side), changed("What comes back", result.facts_back, "The undo brings no fact back.")),
       more: [result.built_upon?.length ? h("p", { class: "look" }, `These later calls built on it and are taken back first: ${result.built_upon.join(", ")}.`) : null,
         result.depended_count ? h("p", {}, `${counted(result.depended_count, "later call")} depended on it. Their answers stay.`) : null,
         (result.warnings ?? []).map((warning) => h("p", { class: "look" }, shown(warning)))],

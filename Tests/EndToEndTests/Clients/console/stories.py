@@ -335,8 +335,11 @@ def a_call_is_taken_back(scene):
     tab.page.get_by_role("button", name=str(first["seq"]), exact=True).click()
     tab.page.get_by_role("button", name="Take back…").click()
     dialog = tab.page.get_by_role("dialog")
-    dialog.get_by_text("customerid:ada").wait_for()
+    dialog.get_by_text("What comes back").wait_for()
+    # The person has the identity now, and then the call's fact is among those that end.
+    expect(dialog.get_by_text("customerid:ada")).to_have_count(2)
     check_page(tab, "take back")
+    tab.picture(scene.pictures, "take-back")
     confirm(tab, "Take back", "a test")
     tab.page.get_by_role("cell", name="undo_call").wait_for()
     assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["identities"] == []
