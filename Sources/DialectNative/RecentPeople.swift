@@ -32,16 +32,17 @@ struct RecentPeople: Sendable {
         var (entries, seen, read): ([Entry], Set<PersonID>, Int) = ([], [], 0)
         while before > 1, read < RecentPeople.readAtMost, entries.count < list.limit {
             let start = max(before - 1 - Int64(RecentPeople.callsReadAtOnce), 0)
-            let calls = try snapshot.calls(after: JournalSequence(rawValue: start), limit: Int(before - 1 - start))
+            let calls = try snapshot.callHeads(after: JournalSequence(rawValue: start), limit: Int(before - 1 - start))
             read += RecentPeople.callsReadAtOnce
             let end = before
             before = start + 1
             for call in calls.reversed() where call.sequence.rawValue < end {
-                guard call.project == project, !call.facts.isEmpty, let person = call.person,
-                    snapshot.person(person, in: project) != nil
+                guard call.project == project, let person = call.person, snapshot.person(person, in: project) != nil
                 else { continue }
                 let group = snapshot.group(of: person)
-                guard seen.insert(group.root).inserted else { continue }
+                guard !seen.contains(group.root), let call = try snapshot.call(call.sequence), !call.facts.isEmpty
+                else { continue }
+                seen.insert(group.root)
                 entries.append(
                     Entry(
                         person: try FoundPerson(person, snapshot), root: group.root,

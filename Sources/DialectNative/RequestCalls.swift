@@ -98,10 +98,11 @@ enum RequestCalls {
                 return { snapshot throws(StoreFault) in
                     guard let entry = log.request(text, where: sees) else { return unknown(text, log, id) }
                     var journal = Journal(log, snapshot, callsAtMost: callsPerRequest)
-                    let calls = try journal.calls(of: entry)
+                    let heads = try journal.calls(of: entry)
+                    let calls = try snapshot.calls(heads.map(\.sequence))
                     let deliveries = try deliveries(of: calls, in: project, snapshot)
                     return Native.json(.ok) { json in
-                        write(entry, calls, &json)
+                        write(entry, heads, &json)
                         json.key("calls")
                         json.array { json in
                             for call in calls { json.object { JournalText.write(call, &$0) } }
@@ -184,7 +185,7 @@ enum RequestCalls {
         private let snapshot: any Snapshot
         private var left: Int
         /// The calls that were read, by the numbers of their requests.
-        private var read: [Hash128: [RecordedCall]] = [:]
+        private var read: [Hash128: [CallHead]] = [:]
         private var ranges: [ClosedRange<Int64>] = []
 
         private static let callsAtOnce = 200
@@ -197,7 +198,7 @@ enum RequestCalls {
             left = callsAtMost
         }
 
-        mutating func calls(of entry: RequestEntry) throws(StoreFault) -> [RecordedCall] {
+        mutating func calls(of entry: RequestEntry) throws(StoreFault) -> [CallHead] {
             let start = entry.at.milliseconds - Int64(entry.microseconds / 1000) - Journal.slackMilliseconds
             var end = entry.last.rawValue
             while end > 0 {
@@ -207,7 +208,7 @@ enum RequestCalls {
                 }
                 guard left > 0 else { break }
                 let after = max(0, end - Int64(Journal.callsAtOnce))
-                let calls = try snapshot.calls(after: JournalSequence(rawValue: after), limit: Int(end - after))
+                let calls = try snapshot.callHeads(after: JournalSequence(rawValue: after), limit: Int(end - after))
                     .filter { $0.sequence.rawValue <= end }
                 left -= calls.count
                 for call in calls where !call.requestID.isEmpty {
@@ -281,7 +282,7 @@ enum RequestCalls {
         json.integer(Int(entry.status))
     }
 
-    private static func write(_ entry: RequestEntry, _ calls: [RecordedCall], _ json: inout JSONWriter) {
+    private static func write(_ entry: RequestEntry, _ calls: [CallHead], _ json: inout JSONWriter) {
         writeHead(entry, &json)
         json.key("code")
         json.string(entry.code)

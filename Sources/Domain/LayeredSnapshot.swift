@@ -8,6 +8,9 @@ extension LayeredSnapshot {
     package var lastRow: RowNumber { base.lastRow }
     package func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? { base.person(id, in: project) }
     package func holders(of identity: IdentityKey) -> [PersonID] { base.holders(of: identity) }
+    package func formerHolders(of identity: IdentityKey) throws(StoreFault) -> [PersonID]? {
+        try base.formerHolders(of: identity)
+    }
     package func group(of person: PersonID) -> Group { base.group(of: person) }
     package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] { try base.groups(of: people) }
     package func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
@@ -41,6 +44,9 @@ extension LayeredSnapshot {
     }
     package func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
         try base.calls(after: sequence, limit: limit)
+    }
+    package func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
+        try base.callHeads(after: sequence, limit: limit)
     }
     package func calls(
         of person: PersonID, before: JournalSequence?, limit: Int

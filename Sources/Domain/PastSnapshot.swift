@@ -132,14 +132,20 @@ package final class PastSnapshot: Snapshot {
 
     package func holders(of identity: IdentityKey) -> [PersonID] {
         do throws(StoreFault) {
-            if losers == nil { losers = try LostIdentities.since(end, in: project, base) }
-            return (losers?.people(of: identity) ?? []).union(base.holders(of: identity)).sorted().filter { person in
+            return try formerHolders(of: identity).union(base.holders(of: identity)).sorted().filter { person in
                 life(person)?.identities.contains { key($0.type, $0.value) == identity } ?? false
             }
         } catch {
             fault = fault ?? error
             return []
         }
+    }
+
+    /// The people that lost an identity, at least those that lost it since the moment.
+    private func formerHolders(of identity: IdentityKey) throws(StoreFault) -> Set<PersonID> {
+        if let known = try base.formerHolders(of: identity) { return Set(known) }
+        if losers == nil { losers = try LostIdentities.since(end, in: project, base) }
+        return losers?.people(of: identity) ?? []
     }
 
     private func key(_ type: IdentityType, _ value: String) -> IdentityKey {

@@ -158,3 +158,19 @@ extension RecordedCall.Answer {
         self = .reply(reply)
     }
 }
+
+/// A call of the journal without what it asked and did, for a search through many calls: the facts of an upload are many rows.
+package struct CallHead: Equatable, Sendable {
+    package let sequence: JournalSequence
+    package let at: Instant
+    package let project: ProjectID
+    package let person: PersonID?
+    package let requestID: String
+
+    package init(
+        sequence: JournalSequence, at: Instant, project: ProjectID, person: PersonID?, requestID: String
+    ) {
+        (self.sequence, self.at, self.project) = (sequence, at, project)
+        (self.person, self.requestID) = (person, requestID)
+    }
+}

@@ -6,6 +6,9 @@ package protocol Snapshot: RowFacts {
     /// The people that hold an identity.
     func holders(of identity: IdentityKey) -> [PersonID]
 
+    /// The people that held an identity and lost it; nil for a store that does not find ended links by their identity.
+    func formerHolders(of identity: IdentityKey) throws(StoreFault) -> [PersonID]?
+
     /// The group of a person.
     func group(of person: PersonID) -> Group
 
@@ -88,6 +91,9 @@ package protocol Snapshot: RowFacts {
     /// The calls of all projects after a position, in the order of the journal.
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
 
+    /// The same calls without what they asked and did.
+    func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead]
+
     /// The calls of a person before a position, the last first. Calls that only touched the person are included.
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
@@ -156,6 +162,15 @@ package protocol Snapshot: RowFacts {
 
 extension Snapshot {
     package var derived: DerivedValues? { nil }
+
+    package func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
+        try calls(after: sequence, limit: limit).map {
+            CallHead(sequence: $0.sequence, at: $0.at, project: $0.project, person: $0.person, requestID: $0.requestID)
+        }
+    }
+
+    // Only the store in PostgreSQL has an index of ended links.
+    package func formerHolders(of identity: IdentityKey) throws(StoreFault) -> [PersonID]? { nil }
 
     // Only the embedded store keeps a tree (docs/decisions/0064).
     package func journalHead() throws(StoreFault) -> JournalHead? { nil }

@@ -7,7 +7,7 @@ struct BatchWriter {
     private(set) var state: StoreState
     private let batch: Hash128
     /// The groups as the batch leaves them.
-    let groups: GroupTables
+    private(set) var groups: GroupTables
 
     private var tables = Tables.empty
     /// The derived documents, with the number of the last version of each. Earlier versions are deleted.
@@ -55,7 +55,8 @@ struct BatchWriter {
             case .personMade(let id, let moment):
                 tables.people.add(
                     .integer(id.rawValue), .integer(Int64(entry.project.rawValue)), .integer(call),
-                    .integer(moment.rawValue))
+                    .integer(moment.rawValue), .integer(groups.takeLabel(ofNew: id)),
+                    .integer(entry.person == id ? 0 : 1))
                 state.people += 1
                 use(id)
             case .linked(let person, let identity):
@@ -144,7 +145,6 @@ struct BatchWriter {
             kind: row.kind, last: RowNumber(rawValue: state.row), count: (before?.count ?? 0) + 1)
     }
 
-    /// Notes the largest number that became an id.
     /// Notes the id of a new person or a call. The ids of other servers do not count.
     private mutating func use(_ id: PersonID) {
         if let moment = state.moment, id >= PersonID.limit(at: moment) { return }
@@ -203,7 +203,11 @@ private struct Tables {
     static let empty = Tables()
 
     var people = TableInsert(
-        "people", [.integer("id"), .integer("project"), .integer("made_by"), .integer("last_seen")])
+        "people",
+        [
+            .integer("id"), .integer("project"), .integer("made_by"), .integer("last_seen"), .integer("label"),
+            .boolean("is_beside"),
+        ])
     var links = TableInsert(
         "links",
         [.integer("id"), .integer("person"), .integer("type"), .uuid("hash"), .blob("value"), .integer("made_by")])

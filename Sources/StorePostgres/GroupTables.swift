@@ -11,7 +11,7 @@ struct GroupTables {
 
     /// The labels that replace other labels, and the labels of single people.
     private var moved: (from: [Int64], to: [Int64]) = ([], [])
-    private var labelled: (people: [Int64], labels: [Int64]) = ([], [])
+    private var labelled: [PersonID: PersonID?] = [:]
     /// The labels whose groups or totals are written anew.
     private(set) var ended: Set<Int64> = []
     /// The labels of the large groups, by their roots.
@@ -82,8 +82,12 @@ struct GroupTables {
     }
 
     private mutating func set(_ label: PersonID?, of people: [PersonID]) {
-        labelled.people += people.map(\.rawValue)
-        labelled.labels += people.map { _ in label?.rawValue ?? 0 }
+        for person in people { labelled[person] = .some(label) }
+    }
+
+    /// The label of a person that the batch makes. The person is stored with it, and not updated afterwards.
+    mutating func takeLabel(ofNew person: PersonID) -> Int64? {
+        labelled.isEmpty ? nil : labelled.removeValue(forKey: person)??.rawValue
     }
 
     private static let move = Statement(
@@ -104,8 +108,9 @@ struct GroupTables {
 
     /// Sends the statements. The people of the batch were sent before.
     func send(to connection: Connection) {
+        let labels = (labelled.keys.map(\.rawValue), labelled.values.map { $0?.rawValue ?? 0 })
         for (statement, values) in [
-            (GroupTables.move, (moved.from, moved.to)), (GroupTables.labelPeople, (labelled.people, labelled.labels)),
+            (GroupTables.move, (moved.from, moved.to)), (GroupTables.labelPeople, labels),
         ] where !values.0.isEmpty {
             var parameters = Parameters()
             parameters.add(integers: values.0)

@@ -18,7 +18,11 @@ struct JournalReader {
         """)
 
     private static let people = Statement(
-        "SELECT made_by, id FROM people WHERE made_by = ANY ($1::bigint[]) ORDER BY id")
+        """
+        SELECT made_by, id FROM people WHERE made_by = ANY ($1::bigint[]) AND is_beside
+        UNION SELECT made_by, id FROM journal JOIN people ON id = person AND made_by = sequence
+        WHERE sequence = ANY ($1::bigint[]) ORDER BY id
+        """)
     private static let linkEnds = Statement(
         "SELECT ended_by, person, type, value FROM links WHERE ended_by = ANY ($1::bigint[]) ORDER BY id")
     private static let merges = Statement(

@@ -169,6 +169,13 @@ package final class PostgresDoctor {
                 .origin("person_origin", of: "Person", in: "people"),
                 Check("person_id", "A person has the id 0.", "SELECT id FROM people WHERE id = 0"),
                 Check(
+                    "person_call", "Journal row #1 made person #0, and no read finds the person there.",
+                    """
+                    SELECT id, made_by FROM people WHERE NOT is_beside AND NOT EXISTS (
+                        SELECT FROM journal WHERE sequence = people.made_by AND journal.person = people.id
+                    )
+                    """),
+                Check(
                     "person_project", "Person #0 belongs to project #1, which does not exist.",
                     "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),
             ]

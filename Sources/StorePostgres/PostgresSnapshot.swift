@@ -124,13 +124,22 @@ final class PostgresSnapshot: Snapshot {
 
     private static let holders = Statement("SELECT person FROM links WHERE hash = $1 AND ended_by IS NULL")
 
+    private static let formerHolders = Statement(
+        "SELECT DISTINCT person FROM links WHERE hash = $1 AND ended_by IS NOT NULL")
+
     func holders(of identity: IdentityKey) -> [PersonID] {
-        quietly([]) { () throws(StoreFault) in
-            var parameters = Parameters()
-            parameters.add(identity.hash.uuid)
-            let rows = try ask(PostgresSnapshot.holders, parameters)
-            return (0..<rows.count).map { PersonID(rawValue: rows.integer($0, 0)) }
-        }
+        quietly([]) { () throws(StoreFault) in try people(PostgresSnapshot.holders, identity) }
+    }
+
+    func formerHolders(of identity: IdentityKey) throws(StoreFault) -> [PersonID]? {
+        try people(PostgresSnapshot.formerHolders, identity)
+    }
+
+    private func people(_ statement: Statement, _ identity: IdentityKey) throws(StoreFault) -> [PersonID] {
+        var parameters = Parameters()
+        parameters.add(identity.hash.uuid)
+        let rows = try ask(statement, parameters)
+        return (0..<rows.count).map { PersonID(rawValue: rows.integer($0, 0)) }
     }
 
     // MARK: - Groups
@@ -575,6 +584,8 @@ final class PostgresSnapshot: Snapshot {
 
     private static let callsAfter = Statement(
         "SELECT sequence FROM journal WHERE sequence > $1 ORDER BY sequence LIMIT $2")
+    private static let headsAfter = Statement(
+        "SELECT sequence, at, project, person, request_id FROM journal WHERE sequence > $1 ORDER BY sequence LIMIT $2")
     private static let callsOfPerson = Statement(
         """
         (SELECT sequence FROM journal WHERE person = $1 AND sequence < $2 ORDER BY sequence DESC LIMIT $3)
@@ -614,6 +625,17 @@ final class PostgresSnapshot: Snapshot {
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
         try calls(try ask(PostgresSnapshot.callsAfter, Parameters(sequence.rawValue, Int64(limit))))
+    }
+
+    func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
+        let rows = try ask(PostgresSnapshot.headsAfter, Parameters(sequence.rawValue, Int64(limit)))
+        return (0..<rows.count).map { row in
+            CallHead(
+                sequence: JournalSequence(rawValue: rows.integer(row, 0)),
+                at: Instant(milliseconds: rows.integer(row, 1)),
+                project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 2))),
+                person: rows.optionalInteger(row, 3).map(PersonID.init), requestID: rows.text(row, 4) ?? "")
+        }
     }
 
     func calls(

@@ -345,6 +345,22 @@ enum Schema {
         -- The number of people leaves out erased people.
         UPDATE state SET people = (SELECT count(*) FROM people WHERE erased_by IS NULL);
         """,
+        """
+        -- Identities are chance for a tree, whose every page a busy store would write again and again. A hash index is half as large.
+        DROP INDEX links_by_identity;
+        CREATE INDEX links_by_identity ON links USING hash (hash) WHERE ended_by IS NULL;
+        -- Questions about a moment of the past also ask for the people that held an identity then.
+        CREATE INDEX links_by_former_identity ON links USING hash (hash) WHERE ended_by IS NOT NULL;
+
+        -- Whether the call that made the person came to another person, or to none. The other people are found by their calls.
+        ALTER TABLE people ADD COLUMN is_beside boolean NOT NULL DEFAULT false;
+        UPDATE people SET is_beside = true
+        WHERE NOT EXISTS (SELECT FROM journal WHERE sequence = people.made_by AND journal.person = people.id);
+        -- A running server of an older version does not know the column.
+        ALTER TABLE people ALTER COLUMN is_beside SET DEFAULT true;
+        DROP INDEX people_by_call;
+        CREATE INDEX people_by_call ON people (made_by) WHERE is_beside;
+        """,
     ]
 
     /// The number of the migration after which the groups are made from the merges.

@@ -7,6 +7,7 @@ import SQLite
 /// to each other.
 final class JournalReader {
     private let page: Statement
+    private let heads: Statement
     private let row: Statement
     private let touched: Statement
     private let link: Statement
@@ -33,6 +34,9 @@ final class JournalReader {
     init(_ connection: Connection) throws(SQLiteFault) {
         page = try connection.prepare(
             "SELECT \(JournalReader.columns) FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?")
+        heads = try connection.prepare(
+            "SELECT sequence, at, project, person, request_id FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        )
         row = try connection.prepare("SELECT \(JournalReader.columns) FROM journal WHERE sequence = ?")
         touched = try connection.prepare(
             "SELECT sequence FROM call_people WHERE person = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?")
@@ -96,6 +100,22 @@ final class JournalReader {
         guard let first = calls.first, let last = calls.last else { return [] }
         let facts = try facts(of: first.sequence...last.sequence)
         return calls.map { $0.recorded(facts) }
+    }
+
+    func callHeads(after sequence: JournalSequence, limit: Int) throws(SQLiteFault) -> [CallHead] {
+        heads.bind(1, sequence.rawValue)
+        heads.bind(2, Int64(limit))
+        defer { heads.reset() }
+        var found: [CallHead] = []
+        while try heads.step() {
+            found.append(
+                CallHead(
+                    sequence: JournalSequence(rawValue: heads.integer(0)),
+                    at: Instant(milliseconds: heads.integer(1)),
+                    project: ProjectID(rawValue: Int32(truncatingIfNeeded: heads.integer(2))),
+                    person: heads.optionalInteger(3).map(PersonID.init), requestID: heads.text(4) ?? ""))
+        }
+        return found
     }
 
     /// Reads calls by their numbers, in that order. Unknown numbers have no call.

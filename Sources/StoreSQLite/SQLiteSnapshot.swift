@@ -164,6 +164,10 @@ struct SQLiteSnapshot: Snapshot {
         try reader().calls(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
     }
 
+    func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
+        try reader().callHeads(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
+    }
+
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
@@ -433,6 +437,10 @@ final class Reader {
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
         try once { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit) }
+    }
+
+    func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
+        try once { () throws(SQLiteFault) in try journal.callHeads(after: sequence, limit: limit) }
     }
 
     func calls(

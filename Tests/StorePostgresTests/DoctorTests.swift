@@ -54,6 +54,7 @@ struct DoctorTests {
             ("UPDATE people SET project = 99 WHERE id = (SELECT min(id) FROM people)", "person_project"),
             ("UPDATE people SET id = 0 WHERE id = (SELECT min(id) FROM people)", "person_id"),
             ("UPDATE people SET made_by = 0", "person_origin"),
+            ("UPDATE people SET is_beside = false", "person_call"),
             ("UPDATE people SET label = NULL", "group"),
             ("UPDATE people SET label = id WHERE label IS NULL AND id = (SELECT max(id) FROM people)", "group"),
             ("UPDATE people SET label = id", "group"),

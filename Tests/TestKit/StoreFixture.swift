@@ -147,14 +147,22 @@ package final class StoreFixture {
         }
     }
 
-    /// Takes the groups out of a store in PostgreSQL, as before its last migration.
+    /// Gives a store in PostgreSQL the indexes that it had before its last migration.
+    package static let withFormerIndexes = """
+        ALTER TABLE people DROP COLUMN is_beside; CREATE INDEX people_by_call ON people (made_by);
+        DROP INDEX links_by_identity; DROP INDEX links_by_former_identity;
+        CREATE INDEX links_by_identity ON links (hash) INCLUDE (person) WHERE ended_by IS NULL
+        """
+
+    /// Takes the groups out of a store in PostgreSQL, as before its last three migrations.
     package static let withoutGroups = """
+        \(withFormerIndexes);
         ALTER TABLE people DROP COLUMN label; ALTER TABLE people ADD COLUMN is_merged boolean NOT NULL DEFAULT false;
         DROP INDEX merges_by_source; CREATE INDEX merges_by_source ON merges (source) WHERE ended_by IS NULL;
         DROP TABLE groups; DROP TABLE group_rows; DROP TABLE group_identities
         """
 
-    /// Brings a store in PostgreSQL into the form before its last migration, and opens it again.
+    /// Brings a store in PostgreSQL into the form before its last three migrations, and opens it again.
     package func forgetGroups() throws {
         guard let schema else { return }
         try PostgresCluster.shared.get().run(

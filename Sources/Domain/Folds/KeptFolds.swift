@@ -134,6 +134,8 @@ package struct KeptFolds<V: DecisionFacts> {
         var changed: Set<FoldSlot> = []
         /// The larger group that this group has joined.
         var whole: Part?
+        /// The two sides of a small group that the call made, whose folds nobody has asked for.
+        var sides: (from: Part, into: Part, merge: Merge)?
 
         init(root: PersonID, count: Int, group: Group? = nil, stored: FoldList? = nil) {
             self.root = root
@@ -219,7 +221,7 @@ package struct KeptFolds<V: DecisionFacts> {
         let part = part(of: person)
         defer { documents[key] = body }
         // The folds of a small group are made from its members. A group that the call has just made is an exception.
-        guard part.keepsFolds || part.group == nil else { return }
+        guard part.keepsFolds || part.group == nil, part.sides == nil else { return }
         load(part)
         var fold = fold(slot, of: part)
         fold.change(person, from: document(key), to: body)
@@ -232,11 +234,8 @@ package struct KeptFolds<V: DecisionFacts> {
         let whole = Part(root: into.root, count: from.count + into.count)
         (from.whole, into.whole) = (whole, whole)
         guard whole.keepsFolds else {
-            // A small group keeps no folds, so they are made from its members.
-            whole.folds = madeFolds(of: into)
-            for (slot, joining) in madeFolds(of: from) {
-                whole.folds[slot] = KeptFolds.joined(whole.folds[slot], joining, by: merge, slot)
-            }
+            // A small group keeps no folds. They are only made if a later merge of the call makes the group large.
+            whole.sides = (from, into, merge)
             return
         }
         load(from)
@@ -276,9 +275,10 @@ package struct KeptFolds<V: DecisionFacts> {
 
     /// Loads a group's folds, or the list of their documents.
     private func load(_ part: Part) {
-        if part.list != nil || part.group == nil { return }
+        if part.list != nil { return }
         let folds = madeFolds(of: part)
         part.folds = folds
+        if part.group == nil { return }
         // The group keeps no folds yet. From now on it keeps all of them.
         if part.keepsFolds {
             part.changed = Set(folds.keys)
@@ -288,8 +288,16 @@ package struct KeptFolds<V: DecisionFacts> {
 
     /// The folds of a group. They are made from its members if the group keeps none.
     private func madeFolds(of part: Part) -> [FoldSlot: any GroupFold] {
-        guard let group = part.group, part.folds.isEmpty else { return part.folds }
         var folds: [FoldSlot: any GroupFold] = [:]
+        if let (from, into, merge) = part.sides {
+            part.sides = nil
+            folds = madeFolds(of: into)
+            for (slot, joining) in madeFolds(of: from) {
+                folds[slot] = KeptFolds.joined(folds[slot], joining, by: merge, slot)
+            }
+            return folds
+        }
+        guard let group = part.group, part.folds.isEmpty else { return part.folds }
         for slot in slots {
             guard let type: any GroupFold.Type = slot.kind.fold?.type else { continue }
             let fold = made(type, slot, of: group)
