@@ -2,12 +2,12 @@
 # make test    sets up what tests need and passes them all; ONLY=DialectClaimTests builds and passes those of one target
 # make check   what CI runs: everything here but bench and soak
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
-# make bench   measures, beside nginx
+# make bench   measures, beside nginx; make bench-quick in two minutes
 # make package makes the Debian package, the archive and the SDK's archive in dist; make package-test tries them out
 # make release makes the package of the last commit at a fixed path: the same bytes wherever the checkout lies
 # make console passes all stories of the console in a browser; pictures are in .build/console
 # make docs    makes pages of the SDK's catalogue, and the site that the server has at /docs
-.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package release package-test soak bench format clean \
+.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package release package-test soak bench bench-quick format clean \
 	docs surface
 
 # The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
@@ -110,6 +110,12 @@ soak: test-release
 	Tools/soak $(SOAK)
 	$(MAKE) --no-print-directory test-threads ALL=1
 	Tools/build-fixed --twice
+
+# Two minutes of it, for work in between.
+bench-quick:
+	@Tools/setup bench
+	swift build -c release --product onym
+	Benchmarks/run --quick
 
 bench:
 	@Tools/setup bench

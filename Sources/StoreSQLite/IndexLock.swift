@@ -12,6 +12,10 @@ final class IndexLock: @unchecked Sendable {
     @inline(__always)
     func read<Result>(_ body: () -> Result) -> Result { lock.read(body) }
 
+    /// The same without waiting; nil while a thread changes the index.
+    @inline(__always)
+    func readIfFree<Result>(_ body: () -> Result) -> Result? { lock.readIfFree(body) }
+
     /// Changes the index while no thread reads it.
     func write<Result>(_ body: () -> Result) -> Result {
         lock.write {

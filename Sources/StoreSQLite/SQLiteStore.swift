@@ -278,7 +278,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     // MARK: - Any thread
 
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
-        indexLock.read { index.peek(call, act, stamp) }
+        // A loop that sleeps for the lock serves nobody, and the writer can decide the call as well.
+        indexLock.readIfFree { index.peek(call, act, stamp) } ?? .needsWriter
     }
 
     package var counts: StoreCounts {

@@ -31,10 +31,28 @@ package final class ReadWriteLock: @unchecked Sendable {
         return body()
     }
 
+    /// Runs a body while no thread writes; nil if a thread writes now, or waits to write. The call never waits.
+    @inline(__always)
+    package func readIfFree<Result>(_ body: () -> Result) -> Result? {
+        guard unsafe pthread_rwlock_tryrdlock(lock) == 0 else { return nil }
+        defer { unsafe pthread_rwlock_unlock(lock) }
+        return body()
+    }
+
+    /// The attempts to get the lock before a thread sleeps. A reader has the lock for a few microseconds, and to sleep and wake costs
+    /// more.
+    private static let attempts = 64
+
     /// Runs a body while no other thread reads or writes.
     @inline(__always)
     package func write<Result, Failure>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        let code = unsafe pthread_rwlock_wrlock(lock)
+        var code = unsafe pthread_rwlock_trywrlock(lock)
+        var left = ReadWriteLock.attempts
+        while code == EBUSY, left > 0 {
+            left -= 1
+            code = unsafe pthread_rwlock_trywrlock(lock)
+        }
+        if code == EBUSY { code = unsafe pthread_rwlock_wrlock(lock) }
         precondition(code == 0, "A body writes that is within another.")
         defer { unsafe pthread_rwlock_unlock(lock) }
         return try body()

@@ -59,12 +59,27 @@ struct ThreadsTests {
             WorkerThread(name: "reader-\(index)") {
                 for _ in 0..<2000 {
                     if lock.read({ pair.one != pair.other }) { torn.change { $0 += 1 } }
+                    if lock.readIfFree({ pair.one != pair.other }) == true { torn.change { $0 += 1 } }
                 }
             }
         }
         for thread in writers + readers { thread.join() }
         #expect(torn.withLock { $0 } == 0)
         #expect(lock.read { pair.one } == 4000)
+        #expect(lock.readIfFree { pair.other } == 4000)
+    }
+
+    @Test("a read that must not wait gives up while a thread writes")
+    func readIfFree() {
+        let lock = ReadWriteLock()
+        let isRefused = Monitor(false)
+        lock.write {
+            let reader = WorkerThread(name: "reader") {
+                if lock.readIfFree({ true }) == nil { isRefused.change { $0 = true } }
+            }
+            reader.join()
+        }
+        #expect(isRefused.withLock { $0 })
     }
 
     @Test("a lock without a value is refused where it is made, not by a reader of the sanitizer's reports")
