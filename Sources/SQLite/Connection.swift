@@ -9,6 +9,9 @@ package final class Connection {
     /// The function that SQLite calls regularly while statements run.
     private let progress = ProgressWatch()
 
+    /// Whether SQLite counts its memory: no, unless other code of the process used SQLite before.
+    private static let countsMemory = onym_sqlite3_count_no_memory() != SQLITE_OK
+
     /// Opens a file. SQLite itself reads nothing before the first statement.
     ///
     /// - Parameter disk: the name of a disk that SQLite knows; nil for the system's files.
@@ -19,6 +22,7 @@ package final class Connection {
             case .readWrite: SQLITE_OPEN_READWRITE
             case .readOnly: SQLITE_OPEN_READONLY
             }
+        _ = Connection.countsMemory
         var handle: OpaquePointer?
         // The connection has no lock of its own: this code keeps the rule of one thread at a time.
         let code = unsafe sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, disk)
