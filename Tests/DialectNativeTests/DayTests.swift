@@ -1,3 +1,5 @@
+import DialectNative
+import Domain
 import TestKit
 import Testing
 
@@ -86,5 +88,62 @@ struct DayTests {
         let day = try #require(client.get("/onym/v1/stats/days?days=1").list("days").first)
         let calls = day["calls"] as? [String: Int] ?? [:]
         #expect(calls["identify"] == 1 && day["people_made"] as? Int == 1, "\(day)")
+    }
+}
+
+/// Counts that were kept from one question to the next, beside counts of the whole journal.
+@Suite("Days of a journal, block by block")
+struct JournalDaysTests {
+    private static let day: Int64 = 86_400_000
+
+    private func ask(
+        _ fixture: StoreFixture, days: Int = 30, callsAtMost: Int = .max, block: Int64
+    ) throws -> JournalDays {
+        var found = JournalDays(
+            days, until: fixture.clock.now, in: World.project, callsAtMost: callsAtMost, block: block)
+        try fixture.store.read { snapshot throws(StoreFault) in
+            for _ in 0..<10_000 where try found.read(snapshot) { return }
+        }
+        return found
+    }
+
+    @Test("are the same as of the whole journal", arguments: StoreKind.allCases, 1...Soak.factor * 6)
+    func blocks(_ kind: StoreKind, _ seed: Int) throws {
+        let fixture = try StoreFixture(kind)
+        var generator = SeededGenerator(seed: UInt64(seed))
+        for round in 0..<12 {
+            for number in 0..<Int.random(in: 0..<20, using: &generator) {
+                fixture.clock.advance(milliseconds: Int64.random(in: 0..<JournalDaysTests.day / 8, using: &generator))
+                if Int.random(in: 0..<40, using: &generator) == 0 {
+                    fixture.clock.advance(milliseconds: -3 * JournalDaysTests.day)
+                }
+                let person = try fixture.identify([.customerID: "c\(round)-\(number)", .email: "e\(number)"]).person
+                if number % 5 == 4 { _ = try fixture.process(ErasePerson(person)) }
+            }
+            for days in [1, 3, 30] {
+                let whole = try ask(fixture, days: days, block: .max)
+                let found = try ask(fixture, days: days, block: 7)
+                #expect(found.counts == whole.counts, "seed \(seed), round \(round), \(days) days")
+                #expect(found.since == whole.since && found.isComplete && whole.isComplete)
+            }
+        }
+    }
+
+    @Test("continue where the last question ended", arguments: StoreKind.allCases.filter { $0 != .memory })
+    func limits(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        for number in 0..<60 { _ = try fixture.identify([.customerID: "c\(number)"]) }
+        var counted: [Int] = []
+        for _ in 0..<10 {
+            let found = try ask(fixture, callsAtMost: 25, block: 7)
+            counted.append(found.callsRead)
+            #expect(found.callsReadNow <= 25)
+            if !found.isComplete { continue }
+            #expect(found.counts.last?.peopleMade == 60, "\(found)")
+            let again = try ask(fixture, callsAtMost: 25, block: 7)
+            #expect(again.isComplete && again.callsReadNow < 7 && again.counts == found.counts, "\(again)")
+            break
+        }
+        #expect(counted.count > 2 && counted.count < 10 && counted == counted.sorted(), "\(counted)")
     }
 }

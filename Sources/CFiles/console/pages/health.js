@@ -31,20 +31,21 @@ const againMilliseconds = 1500;
 const listed = 10;
 
 /** A list that the server reads in parts: the page asks again until all is read. Only the first call is a person's. */
-function reading(address, query, leave, draw) {
+function reading(address, query, leave, draw, unit = ["identity", "identities"]) {
   const place = h("div");
   let timer;
   leave(() => clearTimeout(timer));
   const look = (isUse) => fill(place, 3, async (signal) => {
-    const answer = await get(address, { limit: listed, ...query }, { signal, isUse });
-    if (!answer.complete) timer = setTimeout(look, againMilliseconds, false);
-    return [draw(answer), answer.complete ? null : h("p", { class: "soft", role: "status" }, `${counted(answer.read, "identity", "identities")} read so far.`)];
+    const answer = await get(address, query, { signal, isUse });
+    // Another choice may have taken the place.
+    if (!answer.complete) timer = setTimeout(() => { if (place.isConnected) look(false); }, againMilliseconds);
+    return [draw(answer), answer.complete ? null : h("p", { class: "soft", role: "status" }, `${counted(answer.read, ...unit)} read so far.`)];
   });
   look(true);
   return place;
 }
 
-const shares = (leave) => reading("/identities/shared", {}, leave, ({ identities }) => !identities.length ? empty("No identity belongs to more than one person.") : table("Identities that the most people hold", [
+const shares = (leave) => reading("/identities/shared", { limit: listed }, leave, ({ identities }) => !identities.length ? empty("No identity belongs to more than one person.") : table("Identities that the most people hold", [
   ["Identity", (one) => shown(one.value)], ["Type", (one) => shown(one.type)], ["People", (one) => one.people.toLocaleString("en")],
   ["State", (one) => one.set_aside ? "set aside: it finds nobody" : "it finds people"],
   ["Look", (one) => h("a", { href: `#/find/${encodeURIComponent(`${one.type}:${one.value}`.toWellFormed())}`, "aria-label": `The people with this ${one.type}` }, "who")],
@@ -54,7 +55,7 @@ const measures = ["identities", "members", "rows"];
 
 function largest(leave) {
   const place = h("div");
-  const draw = (by) => show(place, reading("/people/largest", { by }, leave, ({ people }) => people.length ? table(`People with the most ${by}`, [
+  const draw = (by) => show(place, reading("/people/largest", { limit: listed, by }, leave, ({ people }) => people.length ? table(`People with the most ${by}`, [
     ["Person", (one) => personLink(one.root, one.label ?? one.root)], ...measures.map((name) => [name[0].toUpperCase() + name.slice(1), (one) => one[name].toLocaleString("en")]),
     ["Last seen", (one) => moment(one.last_seen)],
   ], people) : empty("There are no people yet. The first call of an app makes one.")));
@@ -106,9 +107,7 @@ export default async function health(place, { heading, query, leave }) {
   });
   const chart = h("div");
   const span = () => spans.includes(Number(query.get("days"))) ? Number(query.get("days")) : spans[0];
-  const draw = () => filled(6, async (signal) => {
-    const { days, complete, since } = await get("/stats/days", { days: span() }, { signal });
-    return [h("p", { class: "soft" }, "Days in UTC.", complete ? null : [" The journal has many calls: the numbers begin at ", moment(since), "."]), h("div", { class: "boxes" }, counters.map(([member, text, kind]) => {
+  const draw = () => reading("/stats/days", { days: span() }, leave, ({ days, complete, since }) => [h("p", { class: "soft" }, "Days in UTC.", complete ? null : [" The numbers begin at ", moment(since), ". Earlier calls are being read."]), h("div", { class: "boxes" }, counters.map(([member, text, kind]) => {
       const counts = days.map((day) => [day.day, sum(day[member])]);
       const starts = new Map(days.map((day) => [day.day, day.after]));
       const ofDay = (day) => `#/changes?kinds=${encodeURIComponent(kind)}&day=${day}&after=${starts.get(day)}`;
@@ -124,8 +123,7 @@ export default async function health(place, { heading, query, leave }) {
       if (sorts[member]) columns.push([sorts[member], ([day]) => parts.get(day).map(([name, number]) => h("div", {}, h("code", {}, shown(name)), ` ${number.toLocaleString("en")}`))]);
       return h("section", { class: "box" }, h("h3", {}, kind ? h("a", { href: `#/changes?kinds=${encodeURIComponent(kind)}` }, text) : text, ` ${total.toLocaleString("en")}`),
         twin(member, picture, () => table(`${text} per day`, columns, counts.filter(([, number]) => number))));
-    }))];
-  });
+    }))], ["call", "calls"]);
   show(place, tiles, h("h2", {}, "Numbers"), numbers, h("h2", {}, "Days"),
     h("label", { class: "inline", for: "days" }, "Days ", h("select", { id: "days", onchange: (event) => { query.set("days", event.target.value); show(chart, draw()); } },
       spans.map((one) => h("option", { value: one, selected: one === span() }, String(one))))), chart,
