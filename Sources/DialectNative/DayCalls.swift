@@ -16,8 +16,9 @@ enum DayCalls {
                 description: """
                     The server reads the journal backwards, at most \(callsAtMost) calls of all projects in slices that wait \
                     for smaller reads, and keeps their counts. If the journal has more calls in these days, complete is \
-                    false, and the counts begin at since. The next question continues there. set_aside counts values that a rule kept from a person, by rule, in calls that changed something; \
-                    the journal has no blocked values. after is the last call before the day's first call: GET /changes \
+                    false, and the counts begin at since. The next question continues there. set_aside counts values that \
+                    a rule kept from a person, by rule, in calls that changed something; the journal has no blocked \
+                    values. after is the last call before the day's first call: GET /changes \
                     continues there. Erased people stay in the counts of the days before their erasure as far as the journal has \
                     them.
                     """,

@@ -223,12 +223,7 @@ struct FactsText {
             json.key("undone")
             json.moment(alias.undoneAt)
         case .merge(let merge, let at, let undone):
-            json.key("from")
-            json.decimalString(merge.from.rawValue)
-            json.key("into")
-            json.decimalString(merge.into.rawValue)
-            json.key("rule")
-            json.string("\(merge.rule.name)")
+            json.members(of: merge)
             json.key("at")
             json.moment(at)
             json.key("undone")

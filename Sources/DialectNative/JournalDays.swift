@@ -45,8 +45,8 @@ package struct JournalDays: Sendable {
     package private(set) var isComplete = false
     /// The moment from which on the counts have all calls.
     package private(set) var since: Instant
-    /// The first call of the days; nil before the first slice, and if there is none.
-    private var firstCall: JournalSequence?
+    /// The first call of the days, as the first slice finds it; the call after the last call of the journal if the days have none.
+    private var firstCall = JournalSequence(rawValue: 1)
     /// The call after the next slice; nil before the first slice.
     private var end: Int64?
     /// The moment of the earliest step back of the clock that was read.
@@ -105,6 +105,7 @@ package struct JournalDays: Sendable {
     // MARK: - Blocks
 
     private func key(of block: Int64) -> DerivedValues.Key {
+        // No document has the counts, so they have the name of another document of the whole journal.
         DerivedValues.Key(of: DocumentKey(.clockSteps, of: Int64(project.rawValue)), form: UInt64(bitPattern: block))
     }
 
@@ -123,7 +124,7 @@ package struct JournalDays: Sendable {
 
     private mutating func advance(to call: Int64) {
         end = call
-        if call <= firstCall?.rawValue ?? 1 { isComplete = true }
+        if call <= firstCall.rawValue { isComplete = true }
         if isComplete { since = first }
     }
 
@@ -140,7 +141,7 @@ package struct JournalDays: Sendable {
             slice.isInOrder =
                 slice.isInOrder && call.kind != .clockStep && call.at <= slice.moments?.lowerBound ?? call.at
             slice.moments = call.at...max(call.at, slice.moments?.upperBound ?? call.at)
-            if let firstCall, call.sequence < firstCall {
+            if call.sequence < firstCall {
                 isComplete = true
                 break
             }

@@ -267,12 +267,7 @@ enum MergeCalls {
         func write(id: MergeID?, _ dependent: Dependent, _ last: JournalSequence?, _ json: inout JSONWriter) {
             json.key("id")
             json.string(id.map { "m_\($0.rawValue)" })
-            json.key("from")
-            json.decimalString(merge.from.rawValue)
-            json.key("into")
-            json.decimalString(merge.into.rawValue)
-            json.key("rule")
-            json.string("\(merge.rule.name)")
+            json.members(of: merge)
             json.key("root")
             json.decimalString(preview.root.rawValue)
             json.key("sides")

@@ -52,6 +52,16 @@ extension JSONWriter {
         decimalString(undo?.key?.rawValue)
     }
 
+    /// Writes the people and the rule of a merge, as members of an object.
+    mutating func members(of merge: Merge) {
+        key("from")
+        decimalString(merge.from.rawValue)
+        key("into")
+        decimalString(merge.into.rawValue)
+        key("rule")
+        string("\(merge.rule.name)")
+    }
+
     /// Writes the number of rows of each kind that exists.
     mutating func counts(_ counts: [RowKind: Int]) {
         object { json in

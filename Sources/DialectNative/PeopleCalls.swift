@@ -266,12 +266,7 @@ enum PeopleCalls {
     private static func write(_ merge: Merge, _ json: inout JSONWriter) {
         json.key("id")
         json.string("m_\(merge.id.rawValue)")
-        json.key("from")
-        json.decimalString(merge.from.rawValue)
-        json.key("into")
-        json.decimalString(merge.into.rawValue)
-        json.key("rule")
-        json.string("\(merge.rule.name)")
+        json.members(of: merge)
         json.key("at")
         json.moment(merge.id.madeAt)
     }

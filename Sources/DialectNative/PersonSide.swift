@@ -128,8 +128,9 @@ struct PeopleSides: Sendable {
         of people: [PersonID], in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> [PersonSide] {
         var (sides, roots): ([PersonSide], Set<PersonID>) = ([], [])
-        for person in people where roots.count < atMost && roots.insert(snapshot.group(of: person).root).inserted {
+        for person in people where sides.count < atMost {
             let root = snapshot.group(of: person).root
+            guard roots.insert(root).inserted else { continue }
             sides.append(try PersonSide(of: root, in: project, at: moment, snapshot))
         }
         return sides

@@ -200,13 +200,14 @@ private struct Undoing: Sendable {
     private func sides(
         of call: Undoable, _ above: [Undoable], _ snapshot: any Snapshot
     ) throws(StoreFault) -> PeopleSides {
-        var planned = snapshot
-        for later in above + [call] {
-            // The plan of a call changes with the undo of the calls above it.
+        let calls = above + [call]
+        var planned = try snapshot.undoing(calls[0].plan, at: moment, in: project)
+        // The plan of a call changes with the undo of the calls above it.
+        for later in calls.dropFirst() {
             let call = try Undoable(later.call.sequence, in: project, directory, planned) ?? later
             planned = try planned.undoing(call.plan, at: moment, in: project)
         }
-        let people = Set((above + [call]).flatMap(\.plan.people)).sorted()
+        let people = Set(calls.flatMap(\.plan.people)).sorted()
         return try PeopleSides(of: people, in: project, at: moment, snapshot, planned)
     }
 

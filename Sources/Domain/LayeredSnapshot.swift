@@ -12,14 +12,10 @@ extension LayeredSnapshot {
         try base.formerHolders(of: identity)
     }
     package func group(of person: PersonID) -> Group { base.group(of: person) }
-    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] { try base.groups(of: people) }
     package func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
         try base.identities(of: person)
     }
     package func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? { try base.document(key) }
-    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
-        try base.documents(keys)
-    }
     package func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion]
     {
         try base.versions(of: key, since: sequence)

@@ -132,7 +132,7 @@ package final class PastSnapshot: Snapshot {
 
     package func holders(of identity: IdentityKey) -> [PersonID] {
         do throws(StoreFault) {
-            return try formerHolders(of: identity).union(base.holders(of: identity)).sorted().filter { person in
+            return try losers(of: identity).union(base.holders(of: identity)).sorted().filter { person in
                 life(person)?.identities.contains { key($0.type, $0.value) == identity } ?? false
             }
         } catch {
@@ -142,7 +142,7 @@ package final class PastSnapshot: Snapshot {
     }
 
     /// The people that lost an identity, at least those that lost it since the moment.
-    private func formerHolders(of identity: IdentityKey) throws(StoreFault) -> Set<PersonID> {
+    private func losers(of identity: IdentityKey) throws(StoreFault) -> Set<PersonID> {
         if let known = try base.formerHolders(of: identity) { return Set(known) }
         if losers == nil { losers = try LostIdentities.since(end, in: project, base) }
         return losers?.people(of: identity) ?? []
@@ -165,17 +165,7 @@ package final class PastSnapshot: Snapshot {
     }
 
     package func totals(of group: Group) throws(StoreFault) -> GroupTotals {
-        var sum = GroupTotals()
-        for member in group.members {
-            guard let life = life(member) else { continue }
-            var totals = GroupTotals()
-            totals.first = member
-            totals.lastSeen = SeenAt(life.lastSeen)
-            totals.rows = try rowCounts(of: member)
-            for identity in life.identities { totals.identities[identity.type, default: 0] += 1 }
-            sum.add(totals)
-        }
-        return sum
+        try totals(of: group.members, in: project)
     }
 
     package func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] { life(person)?.identities ?? [] }

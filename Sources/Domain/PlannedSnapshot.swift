@@ -74,39 +74,14 @@ package final class PlannedSnapshot: LayeredSnapshot {
         return ListedGroup(of: person, known.values).group
     }
 
-    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
-        var groups: [PersonID: Group] = [:]
-        for person in people {
-            let group = group(of: person)
-            if group.count > 1 { groups[person] = group }
-        }
-        return groups
-    }
-
     package func totals(of group: Group) throws(StoreFault) -> GroupTotals {
         if held.isEmpty, merges.isEmpty, ended.isEmpty { return try base.totals(of: group) }
-        var sum = GroupTotals()
-        for member in group.members {
-            guard let summary = base.person(member, in: project) else { continue }
-            var totals = GroupTotals()
-            totals.first = member
-            totals.lastSeen = SeenAt(summary.lastSeen)
-            totals.rows = summary.counts
-            for identity in try identities(of: member) { totals.identities[identity.type, default: 0] += 1 }
-            sum.add(totals)
-        }
-        return sum
+        return try totals(of: group.members, in: project)
     }
 
     package func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
         if let body = documents[key] { return body.isEmpty ? nil : body }
         // A kept fold is of the group as it is now, so a fold is read from the members.
         return key.kind.isDerived ? nil : try base.document(key)
-    }
-
-    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
-        var found: [DocumentKey: [UInt8]] = [:]
-        for key in keys { found[key] = try document(key) }
-        return found
     }
 }

@@ -364,6 +364,21 @@ extension Snapshot {
         return documents
     }
 
+    /// The sum of the numbers of rows and identities of some people, for facts that no store has counted.
+    func totals(of people: [PersonID], in project: ProjectID) throws(StoreFault) -> GroupTotals {
+        var sum = GroupTotals()
+        for person in people {
+            guard let summary = self.person(person, in: project) else { continue }
+            var totals = GroupTotals()
+            totals.first = person
+            totals.lastSeen = SeenAt(summary.lastSeen)
+            totals.rows = summary.counts
+            for identity in try identities(of: person) { totals.identities[identity.type, default: 0] += 1 }
+            sum.add(totals)
+        }
+        return sum
+    }
+
     package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
         var groups: [PersonID: Group] = [:]
         for person in people {

@@ -298,6 +298,13 @@ package final class RoutedSnapshot: LayeredSnapshot {
         for (project, row) in try base.rows(after: number, limit: limit) { shown.append((project, try owned(row))) }
         return shown
     }
+
+    // MARK: - Questions about many, which the store answers at once
+
+    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] { try base.groups(of: people) }
+    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
+        try base.documents(keys)
+    }
 }
 
 extension Snapshot {
