@@ -18,7 +18,8 @@ enum JobCalls {
                 id: "jobs", summary: "Lists imports, dry runs of rules, the copy of the store and the compaction.",
                 description: """
                     Running jobs come first, and then the last job to begin. The list has the last \(importsAtMost) \
-                    imports. With several projects, only the operator sees the copy of the store. of is null where the \
+                    imports. An import is interrupted when no batch has come for a minute; the same command goes on with it. \
+                    With several projects, only the operator sees the copy of the store. of is null where the \
                     server does not know the end. rate is the number of steps a second. Exports and scans end with \
                     their calls, so they are no jobs.
                     """,
@@ -28,7 +29,7 @@ enum JobCalls {
             action: .query { _, caller, tools throws(Rejection) in
                 let known = known(sources, caller, tools)
                 return { snapshot throws(StoreFault) in
-                    let jobs = try known + imports(of: caller.project, snapshot)
+                    let jobs = try known + imports(of: caller.project, snapshot, now: caller.now)
                     return Native.json(.ok) { json in
                         json.key("jobs")
                         json.array { json in
@@ -46,12 +47,12 @@ enum JobCalls {
                 id: "job", summary: "Shows a job.",
                 responses: [.init(.ok, "The job.", schema: schema)] + Native.problems([.notFound])),
             action: .query { request, caller, tools throws(Rejection) in
-                let (text, id, project) = (request.parameters[0], request.id, caller.project)
+                let (text, id, project, now) = (request.parameters[0], request.id, caller.project, caller.now)
                 let known = known(sources, caller, tools).first { $0.id == text }
                 return { snapshot throws(StoreFault) in
                     var job = known
                     if job == nil, let number = ImportID(text: text) {
-                        job = try snapshot.importing(number, in: project).map(Job.init)
+                        job = try snapshot.importing(number, in: project).map { Job($0, now: now) }
                     }
                     guard let job else { return missing(id) }
                     return Native.json(.ok) { job.write(to: &$0) }
@@ -102,11 +103,11 @@ enum JobCalls {
     }
 
     private static func imports(
-        of project: ProjectID, _ snapshot: any Snapshot
+        of project: ProjectID, _ snapshot: any Snapshot, now: Instant
     ) throws(StoreFault) -> [Job] {
         var jobs: [Job] = []
         for id in try snapshot.imports(of: project).suffix(importsAtMost) {
-            if let known = try snapshot.importing(id, in: project) { jobs.append(Job(known)) }
+            if let known = try snapshot.importing(id, in: project) { jobs.append(Job(known, now: now)) }
         }
         return jobs
     }
@@ -118,7 +119,8 @@ enum JobCalls {
             .init("kind", .string(oneOf: ["import", "dry_run", "backup", "compact"]), required: true),
             .init("name", AdminText.optionalText, required: true),
             .init(
-                "state", .string(oneOf: ["idle", "running", "waiting", "done", "stopped", "failed", "undone"]),
+                "state",
+                .string(oneOf: ["idle", "running", "waiting", "interrupted", "done", "stopped", "failed", "undone"]),
                 required: true),
             .init("done", .integer("Records, calls, bytes or pages."), required: true),
             .init("of", .anyOf([.integer(), .null]), required: true),
@@ -141,13 +143,17 @@ private struct Job: Sendable {
     var begunAt: Instant?
     var endedAt: Instant?
 
-    init(_ progress: Import) {
+    /// The time without a batch after which an import counts as interrupted: its sender sends several a second.
+    private static let silentMilliseconds: Int64 = 60_000
+
+    init(_ progress: Import, now: Instant) {
+        let isSilent = now.milliseconds - progress.changedAt.milliseconds > Job.silentMilliseconds
         id = progress.id.text
         kind = "import"
         name = progress.name
         state =
             switch progress.state {
-            case .running: "running"
+            case .running: isSilent ? "interrupted" : "running"
             case .finished: "done"
             case .undone: "undone"
             }

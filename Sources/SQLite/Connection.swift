@@ -67,7 +67,6 @@ package final class Connection {
         }
     }
 
-    /// Sets how long a statement waits for another process's lock.
     /// Runs a body that reads the facts of one moment.
     package func reading<Result>(_ body: () throws(SQLiteFault) -> Result) throws(SQLiteFault) -> Result {
         try execute("BEGIN")
@@ -75,6 +74,7 @@ package final class Connection {
         return try body()
     }
 
+    /// Sets how long a statement waits for another process's lock.
     package func setBusyTimeout(milliseconds: Int32) {
         unsafe sqlite3_busy_timeout(handle, milliseconds)
     }

@@ -20,16 +20,27 @@ extension Doctor {
     private static let leavesAtOnce = 2000
     private static let factsAtOnce = 100_000
 
-    /// Checks all leaves, and all facts of the calls since the tree began.
-    func examineTree() throws(SQLiteFault) {
+    /// Whether the store has a tree. A store that this version has not opened yet has none.
+    func hasTree() throws(SQLiteFault) -> Bool {
+        try connection.integer("SELECT 1 FROM sqlite_master WHERE name = 'leaves'") != nil
+    }
+
+    /// Checks leaves, and the facts of their calls: all since the tree began, or those of the last leaves and of the subtree in which
+    /// the first of them is.
+    func examineTree(last leavesAtMost: Int = .max) throws(SQLiteFault) {
         progress("tree over the journal")
-        // A store that this version has not opened yet has no tree.
-        guard try connection.integer("SELECT 1 FROM sqlite_master WHERE name = 'leaves'") != nil,
-            let origin = try connection.integer("SELECT sequence FROM leaves WHERE place = 0"),
+        guard try hasTree(), var origin = try connection.integer("SELECT sequence FROM leaves WHERE place = 0"),
             let key = try? SQLiteStore.hashKey(connection)
         else { return }
-        var tree = try TreeComparison(self, KeyedHash(key: key), after: origin)
-        var after: Int64 = -1
+        var (edge, after) = (MerkleEdge(), Int64(-1))
+        let reader = try TreeReader(connection)
+        let skipped = max(0, try reader.count() - leavesAtMost) / MerkleEdge.keptLeaves
+        if skipped > 0 {
+            edge = MerkleEdge(kept: Array(try reader.keptRoots().prefix(skipped)), SHA256())
+            origin = try reader.sequence(at: skipped * MerkleEdge.keptLeaves - 1)
+            after = origin
+        }
+        var tree = try TreeComparison(self, KeyedHash(key: key), after: origin, edge)
         while let last = try tree.comparePage(after: after) { after = last }
         try tree.compareDirectory()
         let missing = try connection.prepare(
@@ -77,7 +88,7 @@ extension Doctor {
         private let rows: FactStream
         private let documents: FactStream
 
-        private var edge = MerkleEdge()
+        private var edge: MerkleEdge
         /// Whether a leaf of the present subtree differs.
         private var differs = false
         /// The facts of the present page: how many more the leaves have than the tables.
@@ -95,8 +106,11 @@ extension Doctor {
         /// The last end of a project's history: retention empties versions from before it.
         private let historyEnd: Int64
 
-        init(_ doctor: Doctor, _ hash: KeyedHash, after origin: Int64) throws(SQLiteFault) {
-            (self.doctor, self.hash, self.origin) = (doctor, hash, origin)
+        /// - Parameter origin: the last call that is not compared.
+        init(
+            _ doctor: Doctor, _ hash: KeyedHash, after origin: Int64, _ edge: MerkleEdge
+        ) throws(SQLiteFault) {
+            (self.doctor, self.hash, self.origin, self.edge) = (doctor, hash, origin, edge)
             let connection = doctor.connection
             leaves = try connection.prepare(
                 """
@@ -128,11 +142,12 @@ extension Doctor {
                     AND people.project = ?4 LIMIT 1
                 """)
             erased = try connection.prepare("SELECT erased_by IS NOT NULL FROM people WHERE id = ?")
-            links = try FactStream(connection, "links", ["person", "type", "value"])
-            merges = try FactStream(connection, "merges", ["source", "destination", "rule"])
+            links = try FactStream(connection, "links", ["person", "type", "value"], after: origin)
+            merges = try FactStream(connection, "merges", ["source", "destination", "rule"], after: origin)
             rows = try FactStream(
-                connection, "rows", ["person", "kind", "at", "body", "recognition", "device", "superseded_by"])
-            documents = try FactStream(connection, "documents", ["person", "kind", "hash", "body"])
+                connection, "rows", ["person", "kind", "at", "body", "recognition", "device", "superseded_by"],
+                after: origin)
+            documents = try FactStream(connection, "documents", ["person", "kind", "hash", "body"], after: origin)
             let ends = try connection.prepare(
                 "SELECT body FROM documents WHERE kind = \(DocumentKind.historyEnd.rawValue)")
             var last = JournalSequence.zero
@@ -573,13 +588,32 @@ private final class FactStream {
     private static let lookAhead = 16
     private static let bytesColumns: Set<String> = ["value", "body", "hash"]
 
-    init(_ connection: Connection, _ table: String, _ columns: [String]) throws(SQLiteFault) {
+    /// - Parameter call: the last call whose rows nobody asks for.
+    init(
+        _ connection: Connection, _ table: String, _ columns: [String], after call: Int64
+    ) throws(SQLiteFault) {
         statement = try connection.prepare(
             """
             SELECT id, made_by, \(columns.joined(separator: ", ")) FROM \(table)
             WHERE id > ? ORDER BY id LIMIT \(FactStream.rowsAtOnce)
             """)
         kinds = columns.map(FactStream.bytesColumns.contains)
+        try skip(
+            to: call, try connection.prepare("SELECT made_by FROM \(table) WHERE id >= ? ORDER BY id LIMIT 1"),
+            from: try connection.integer("SELECT min(id) FROM \(table)") ?? 0,
+            last: try connection.integer("SELECT max(id) FROM \(table)") ?? 0)
+    }
+
+    /// Skips the rows of earlier calls, by a binary search, but for as many as may stand in the wrong place.
+    private func skip(to call: Int64, _ caller: Statement, from first: Int64, last: Int64) throws(SQLiteFault) {
+        var (low, high) = (first, last)
+        while low < high {
+            let middle = low + (high - low) / 2
+            caller.bind(1, middle)
+            defer { caller.reset() }
+            if try caller.step(), caller.integer(0) <= call { low = middle + 1 } else { high = middle }
+        }
+        if low > first { after = low - 1 - Int64(FactStream.lookAhead) }
     }
 
     /// The next rows up to a call. A row with a later call among rows of earlier calls comes with them.

@@ -5,7 +5,8 @@ import Testing
 struct JobTests {
     @Test("list imports, dry runs, the copy and the compaction, the running ones first", arguments: StoreKind.allCases)
     func list(_ kind: StoreKind) throws {
-        let client = try NativeClient(kind)
+        let clock = ManualClock(1_750_000_000_000)
+        let client = NativeClient(try TestServer(kind) { $0.clock = { clock.now } })
         let idle = try client.get("/onym/v1/jobs").list("jobs")
         #expect(Set(idle.compactMap { $0["id"] as? String }) == ["compact", "backup"], "\(idle)")
 
@@ -22,6 +23,10 @@ struct JobTests {
         #expect(running["state"] as? String == "running" && running["name"] as? String == "people.jsonl", "\(running)")
         #expect(running["done"] as? Int == 3 && running["rejected"] as? Int == 1, "\(running)")
         #expect(try client.call("DELETE", "/onym/v1/jobs/\(id)").code == "not_stoppable")
+        clock.advance(milliseconds: 61_000)
+        #expect(try client.get("/onym/v1/jobs/\(id)").text("state") == "interrupted", "its sender has gone")
+        #expect(try client.post("/onym/v1/imports/\(id)/batches?position=\(lines.utf8.count)", "\n").status == 200)
+        #expect(try client.get("/onym/v1/jobs/\(id)").text("state") == "running", "it goes on")
         #expect(try client.post("/onym/v1/imports/\(id)/finish").status == 200)
         let ended = try client.get("/onym/v1/jobs/\(id)")
         #expect(ended.text("state") == "done" && ended.text("ended_at") != nil, "\(ended)")

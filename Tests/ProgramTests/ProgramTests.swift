@@ -150,6 +150,8 @@ struct ProgramTests {
         #expect(healthy.code == 0 && healthy.output == "{\"healthy\":true,\"findings\":[]}\n")
         #expect(run("doctor", "--data", data).output == "The store is healthy.\n")
         #expect(healthy.errors.contains("Checking"), "progress goes to standard error")
+        #expect(run("doctor", "--quick", "--data", data).output == "The store is healthy.\n")
+        #expect(run("doctor", "--quick", "--repair", "--data", data).code == 2)
         try Shell.run(
             "python3", "-c",
             "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('UPDATE journal SET kind=200'); c.commit()",

@@ -163,6 +163,33 @@ extension DoctorTests {
         #expect(Set(findings.map(\.code)) == (isNoted ? [] : ["document_differs"]), "\(findings.map(\.description))")
     }
 
+    @Test(
+        "finds quickly what the last calls lost and what counts show, and leaves earlier calls alone",
+        arguments: [
+            ("", nil),
+            ("UPDATE links SET value = 'other' WHERE made_by > 890 AND type = 8", "link_differs"),
+            ("UPDATE links SET value = 'other' WHERE made_by = 20", nil),
+            ("UPDATE journal SET note = 'because' WHERE sequence = 890", "leaf"),
+            ("UPDATE journal SET note = 'because' WHERE sequence = 20", nil),
+            ("DELETE FROM documents WHERE made_by > 890", "document_differs"),
+            ("DELETE FROM links WHERE id = 20", "link_gap"),
+            ("DELETE FROM tree WHERE number = 0", "head"),
+            ("UPDATE tree SET root = zeroblob(32) WHERE number = 2", "head"),
+        ] as [(String, String?)])
+    func quick(_ sql: String, _ code: String?) throws {
+        let fixture = try StoreFixture(.sqlite)
+        for number in 0..<900 { _ = try fixture.identify([.customerID: "c\(number)"]) }
+        let people = try ["a", "b"].map { try fixture.identify([.email: $0]).person }
+        _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
+        let user = Identity(.claimUserID, "ada", in: World.project, hash: fixture.store.hash)
+        _ = try fixture.process(SetProperties(user: user, values: [("plan", "pro")]))
+        fixture.sqlite?.close()
+        try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).execute(sql)
+        let findings = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examineQuickly(lastCalls: 200)
+        let codes = Set(findings.map(\.code))
+        #expect(code.map { codes.contains($0) } ?? codes.isEmpty, "\(findings.map(\.description))")
+    }
+
     @Test("describes the first few of many alike, and counts the rest")
     func counts() throws {
         let fixture = try StoreFixture(.sqlite)

@@ -40,7 +40,7 @@ export default async function data(place, { heading, leave }) {
     if (all.some(isRunning)) { clearTimeout(jobTimer); jobTimer = setTimeout(lookAtJobs, jobMilliseconds); }
     return [open, table("Jobs", [
       ["Job", (job) => shown(job.name ?? kinds[job.kind] ?? job.kind)], ["Kind", (job) => kinds[job.kind] ?? job.kind],
-      ["State", (job) => h("span", { class: isRunning(job) ? "look" : job.state === "failed" ? "bad" : null }, job.state)],
+      ["State", (job) => h("span", { class: isRunning(job) || job.state === "interrupted" ? "look" : job.state === "failed" ? "bad" : null }, job.state)],
       ["Done", (job) => job.of ? [h("progress", { max: job.of, value: job.done, "aria-label": `Done of ${job.id}` }), ` ${job.done.toLocaleString("en")} of ${job.of.toLocaleString("en")}`] : job.done.toLocaleString("en")],
       ["Rate", (job) => job.rate === null ? shown(null) : `${Math.round(job.rate).toLocaleString("en")} a second`], ["Rejected", (job) => String(job.rejected)],
       ["Begun", (job) => moment(job.begun_at)], ["Ended", (job) => moment(job.ended_at)],
