@@ -1,3 +1,4 @@
+import Copies
 import DialectClaim
 import Domain
 import Gateway
@@ -12,15 +13,17 @@ enum DoctorCommand: ProgramCommand {
     static let summary = "Checks the store, with or without a running server, and explains each problem."
     static let usage = """
         onym doctor [--quick] [--data DIR] [--json]
-        onym doctor --repair [--yes] [--data DIR]
+        onym doctor --repair [--from-backup DIR] [--yes] [--data DIR]
 
         --quick checks the last 100,000 calls and their facts, the counts, and whether calls were lost, in seconds.
         --repair says which links, people and merges it would put right, and --yes does it, after a copy of the store
-        beside it. Stop the server first.
+        beside it. --from-backup takes values, rows, documents and strategies from the copies that "onym backup" made.
+        Stop the server first.
 
         Exit code 0: healthy; 1: damaged; 3: the store cannot be opened or read; 4: warnings only.
         """
 
+    static let valuedFlags = ["from-backup"]
     static let switches = ["json", "quick", "repair", "yes"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
@@ -33,6 +36,7 @@ enum DoctorCommand: ProgramCommand {
         }
         if context.arguments.has("repair") { return try repair(context) }
         if context.arguments.has("yes") { throw .usage("--yes is for --repair.") }
+        if context.arguments["from-backup"] != nil { throw .usage("--from-backup is for --repair.") }
         return try examine(context)
     }
 
@@ -43,13 +47,17 @@ enum DoctorCommand: ProgramCommand {
         }
         let file = context.dataFolder.store
         let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
+        let backup = try context.arguments["from-backup"].map { folder throws(CommandFault) in
+            try restored(folder, beside: file.path, context)
+        }
+        defer { if let backup { Files.removeFolder(backup) } }
         let (isDone, hasSteps): (Bool, Bool)
         do throws(StoreFault) {
             let doctor = try Doctor(file) { what in context.terminal.note("Checking the \(what).") }
             guard try !doctor.examine().contains(where: { $0.code == "file" || $0.code == "lost_calls" }) else {
                 throw StoreFault(.corrupt, "\(file.path) is damaged itself, or lacks its last calls. Restore a copy.")
             }
-            let repair = try StoreRepair(file, after: doctor)
+            let repair = try StoreRepair(file, after: doctor, from: backup.map { StoreFile(folder: $0) })
             for line in repair.descriptions { context.terminal.result(line) }
             for line in repair.left { context.terminal.result("Left: \(line)") }
             hasSteps = !repair.descriptions.isEmpty
@@ -70,6 +78,20 @@ enum DoctorCommand: ProgramCommand {
             context.terminal.result("Nothing was changed: there is nothing that a repair can put right.")
         }
         return try examine(context)
+    }
+
+    /// Makes a store of a folder of copies, in a folder that the caller removes.
+    private static func restored(
+        _ copies: String, beside path: String, _ context: CommandContext
+    ) throws(CommandFault) -> String {
+        let place = try Files.makeFolder(beginning: "\(path).copy")
+        do throws(CommandFault) {
+            _ = try Restore(from: copies, to: place, .end).run(notes: false, context.terminal)
+        } catch {
+            Files.removeFolder(place)
+            throw error
+        }
+        return place
     }
 
     private static func examine(_ context: CommandContext) throws(CommandFault) -> Int32 {

@@ -495,7 +495,7 @@ extension Doctor {
 
 extension Doctor.Difference {
     fileprivate var advice: String {
-        guard isRepairable else { return "Restore a copy." }
+        guard isRepairable else { return "\"onym doctor --repair --from-backup DIR\" takes it from a copy." }
         // The leaf has only the hash of a link's value. Another link or call of the store may have the value.
         if isMissing, case .linked = fact { return "\"onym doctor --repair\" says whether it can put it right." }
         return "\"onym doctor --repair\" can put it right."
@@ -504,8 +504,8 @@ extension Doctor.Difference {
     /// Whether the leaf says enough for a repair.
     var isRepairable: Bool {
         switch fact {
-        case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased: true
-        case .rowAdded, .rowSuperseded, .documentPut, .made, .revoked, .named, .strategySet: false
+        case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowSuperseded: true
+        case .rowAdded, .documentPut, .made, .revoked, .named, .strategySet: false
         }
     }
 }

@@ -5,7 +5,7 @@ import SQLite
 /// Puts facts right that differ from the leaves of their calls: people, links, merges and their ends. No other process may have the store.
 package final class StoreRepair {
     /// One change of the store.
-    private struct Step {
+    struct Step {
         let sql: String
         let values: [WholeValue]
         let description: String
@@ -15,6 +15,7 @@ package final class StoreRepair {
     private let lock: StoreLock
     private let connection: Connection
     private let hash: KeyedHash
+    private let hasCopy: Bool
     private var steps: [Step] = []
     /// The changes, in words.
     package var descriptions: [String] { steps.map(\.description) }
@@ -22,7 +23,9 @@ package final class StoreRepair {
     package private(set) var left: [String] = []
 
     /// Plans the repair of what a doctor has found.
-    package init(_ file: StoreFile, after doctor: Doctor) throws(StoreFault) {
+    ///
+    /// - Parameter copy: a copy of the store that has what the store lost.
+    package init(_ file: StoreFile, after doctor: Doctor, from copy: StoreFile? = nil) throws(StoreFault) {
         self.file = file
         lock = try StoreLock(for: file)
         let connection = try file.open(.use)
@@ -30,6 +33,8 @@ package final class StoreRepair {
         hash = try file.attempt { () throws(SQLiteFault) in
             KeyedHash(key: try SQLiteStore.hashKey(connection))
         }
+        hasCopy = copy != nil
+        if let copy { try CopiedFacts.attach(copy, to: connection, of: file) }
         try file.attempt { () throws(SQLiteFault) in try plan(doctor.differences) }
     }
 
@@ -69,9 +74,7 @@ package final class StoreRepair {
 
     private func plan(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
         let (missing, added) = (differences.filter(\.isMissing), differences.filter { !$0.isMissing })
-        for difference in differences where !difference.isRepairable {
-            left.append("Call \(difference.call): only a copy has what the store lost.")
-        }
+        try planCopied(differences.filter { !$0.isRepairable })
         let missingLinks = missing.filter { if case .linked = $0.fact { true } else { false } }
             .sorted { ($0.call, $0.order) < ($1.call, $1.order) }
         var addedLinks = added.filter { if case .linked = $0.fact { true } else { false } }
@@ -117,6 +120,34 @@ package final class StoreRepair {
         }
         try planEnds(missing, added, numbers)
         planMerges(missing, added)
+        for row in missing {
+            guard case .rowSuperseded(_, let number) = row.fact else { continue }
+            steps.append(
+                Step(
+                    sql: "UPDATE rows SET superseded_by = ? WHERE id = ?",
+                    values: [.integer(row.call), .integer(number)],
+                    description: "Notes that call \(row.call) replaced row \(number)."))
+        }
+    }
+
+    /// Takes what only a copy has from the copy.
+    private func planCopied(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
+        let missing = differences.filter(\.isMissing)
+        var copied = hasCopy ? try CopiedFacts(connection, hash, of: missing) : nil
+        var mended: Set<Int64> = []
+        for lost in missing {
+            if let step = copied?.step(for: lost) {
+                steps.append(step)
+                mended.insert(lost.call)
+            } else {
+                let source = hasCopy ? "the copy does not have" : "only a copy has"
+                left.append("Call \(lost.call): \(source) what the store lost.")
+            }
+        }
+        // A changed row is a lost one and an added one, and the row of the copy takes its place.
+        for added in differences where !added.isMissing && !mended.contains(added.call) {
+            left.append("Call \(added.call): the store has what no call made.")
+        }
     }
 
     /// Takes the link out of a list that a lost link was changed into: the same fact of another call, or another fact of the same call.
@@ -335,17 +366,19 @@ package final class StoreRepair {
             }
         }
         let types = Set(wanted.map(\.type))
-        let links = try connection.prepare("SELECT type, value FROM links")
-        while try links.step() {
-            let type = UInt8(truncatingIfNeeded: links.integer(0))
-            if types.contains(type) { look(type, links.text(1) ?? "") }
-        }
-        if found.count == wanted.count { return found }
-        let inputs = try connection.prepare("SELECT inputs FROM journal WHERE inputs IS NOT NULL")
-        while try inputs.step() {
-            _ = JournalCoding.dropping(inputs.blob(0) ?? []) { type, text in
-                look(type, text)
-                return false
+        for store in hasCopy ? ["main", CopiedFacts.name] : ["main"] {
+            let links = try connection.prepare("SELECT type, value FROM \(store).links")
+            while try links.step() {
+                let type = UInt8(truncatingIfNeeded: links.integer(0))
+                if types.contains(type) { look(type, links.text(1) ?? "") }
+            }
+            if found.count == wanted.count { return found }
+            let inputs = try connection.prepare("SELECT inputs FROM \(store).journal WHERE inputs IS NOT NULL")
+            while try inputs.step() {
+                _ = JournalCoding.dropping(inputs.blob(0) ?? []) { type, text in
+                    look(type, text)
+                    return false
+                }
             }
         }
         return found

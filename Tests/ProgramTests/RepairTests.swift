@@ -10,12 +10,15 @@ import Threads
 /// `onym doctor --repair`.
 @Suite("The doctor repairs a store from the leaves of its calls")
 struct RepairTests {
-    private func run(_ words: String...) -> (code: Int32, output: String, errors: String) {
+    private func run(_ words: String...) -> (code: Int32, output: String, errors: String) { run(words) }
+
+    private func run(_ words: [String]) -> (code: Int32, output: String, errors: String) {
         let texts = Monitor(("", ""))
         let terminal = Terminal(
             output: { line in texts.withLock { $0.0 += line + "\n" } },
             error: { line in texts.withLock { $0.1 += line } })
-        let code = Program.run(words, environment: [:], terminal: terminal)
+        let code = Program.run(
+            words, environment: ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)], terminal: terminal)
         return texts.withLock { (code, $0.0, $0.1) }
     }
 
@@ -88,6 +91,39 @@ struct RepairTests {
         let person = try #require(holders.first)
         let summary = try store.read { (facts) throws(StoreFault) in facts.person(person, in: World.project) }
         #expect(summary?.counts[.event] == 2)
+    }
+
+    @Test(
+        "and takes from a copy what only a copy has",
+        arguments: [
+            "UPDATE links SET value = 'other' WHERE id = 1",
+            "UPDATE rows SET at = at + 1 WHERE id = 3",
+            "UPDATE rows SET body = x'7B2261223A317D' WHERE id = 3",
+            "DELETE FROM rows WHERE id IN (3, 4)",
+            "DELETE FROM documents",
+            "UPDATE documents SET body = x'00'",
+            "UPDATE strategies SET document = x'00', version = 7",
+        ])
+    func copies(_ sql: String) throws {
+        let (folder, _, fixture) = try damaged("SELECT 1")
+        defer { withExtendedLifetime(fixture) {} }
+        let copies = fixture.folder.path + "/copies"
+        func tables() -> String { run("export", "--all", "--form", "store", "--data", folder).output }
+        let backup = run("backup", copies, "--data", folder)
+        #expect(backup.code == 0, "\(backup.errors)")
+        let before = tables()
+        try Connection(path: folder + "/onym.db", mode: .readWrite).execute(sql)
+        try #require(tables() != before)
+        let repair = ["doctor", "--repair", "--from-backup", copies, "--data", folder]
+        let plan = run(repair)
+        #expect(plan.code == 1 && !plan.output.contains("Left: "), "\(plan)")
+        let repaired = run(repair + ["--yes"])
+        #expect([0, 4].contains(repaired.code), "\(repaired)")
+        let difference = Set(tables().split(separator: "\n")).symmetricDifference(before.split(separator: "\n"))
+        #expect(difference.isEmpty)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+        #expect(!names.contains { $0.contains(".copy") }, "\(names)")
+        #expect(run("doctor", "--from-backup", copies, "--data", folder).code == 2)
     }
 
     @Test("and says what only a copy has")
