@@ -53,6 +53,9 @@ struct CopiedFacts {
         let wanted = Set(lost.map(Key.init))
         let calls = Set(lost.map(\.call))
         if wanted.isEmpty { return }
+        func keep(_ place: Place, _ key: Key) {
+            if wanted.contains(key) { places[key, default: []].append(place) }
+        }
         let rows = try connection.prepare(
             """
             SELECT id, made_by, person, kind, at, body, recognition, device FROM \(CopiedFacts.name).rows AS theirs
@@ -66,9 +69,7 @@ struct CopiedFacts {
             let fact = LeafFact.rowAdded(
                 kind: UInt8(truncatingIfNeeded: rows.integer(3)), at: rows.integer(4), content: content)
             let key = Key(rows.integer(1), rows.integer(2), fact)
-            if wanted.contains(key) {
-                places[key, default: []].append(Place(table: "rows", id: rows.integer(0), name: "row"))
-            }
+            keep(Place(table: "rows", id: rows.integer(0), name: "row"), key)
         }
         let documents = try connection.prepare(
             """
@@ -83,9 +84,7 @@ struct CopiedFacts {
                 kind: UInt8(truncatingIfNeeded: documents.integer(3)), key: name,
                 content: LeafFact.content(documents.blob(5) ?? [], hash))
             let key = Key(documents.integer(1), documents.integer(2), fact)
-            if wanted.contains(key) {
-                places[key, default: []].append(Place(table: "documents", id: documents.integer(0), name: "document"))
-            }
+            keep(Place(table: "documents", id: documents.integer(0), name: "document"), key)
         }
         let strategies = try connection.prepare(
             """
@@ -96,9 +95,7 @@ struct CopiedFacts {
             let fact = LeafFact.strategySet(
                 version: strategies.integer(1), content: LeafFact.content(strategies.blob(2) ?? [], hash))
             let key = Key(strategies.integer(0), 0, fact)
-            if wanted.contains(key) {
-                places[key, default: []].append(Place(table: "strategies", id: strategies.integer(0), name: "strategy"))
-            }
+            keep(Place(table: "strategies", id: strategies.integer(0), name: "strategy"), key)
         }
         for table in Set(places.values.joined().map(\.table)) {
             let names = try connection.prepare("SELECT name FROM pragma_table_info('\(table)')")

@@ -495,17 +495,31 @@ extension Doctor {
 
 extension Doctor.Difference {
     fileprivate var advice: String {
-        guard isRepairable else { return "\"onym doctor --repair --from-backup DIR\" takes it from a copy." }
+        switch remedy {
+        case .leaf: break
+        case .copy: return "\"onym doctor --repair --from-backup DIR\" takes it from a copy."
+        case .restore: return "Restore a copy."
+        }
         // The leaf has only the hash of a link's value. Another link or call of the store may have the value.
         if isMissing, case .linked = fact { return "\"onym doctor --repair\" says whether it can put it right." }
         return "\"onym doctor --repair\" can put it right."
     }
 
-    /// Whether the leaf says enough for a repair.
-    var isRepairable: Bool {
+    /// Where the fact is taken from.
+    enum Remedy {
+        /// The leaf says enough for a repair.
+        case leaf
+        /// A repair takes it from a copy.
+        case copy
+        /// No repair restores it.
+        case restore
+    }
+
+    var remedy: Remedy {
         switch fact {
-        case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowSuperseded: true
-        case .rowAdded, .documentPut, .made, .revoked, .named, .strategySet: false
+        case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowSuperseded: .leaf
+        case .rowAdded, .documentPut, .strategySet: .copy
+        case .made, .revoked, .named: .restore
         }
     }
 }

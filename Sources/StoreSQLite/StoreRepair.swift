@@ -74,7 +74,7 @@ package final class StoreRepair {
 
     private func plan(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
         let (missing, added) = (differences.filter(\.isMissing), differences.filter { !$0.isMissing })
-        try planCopied(differences.filter { !$0.isRepairable })
+        try planCopied(differences.filter { $0.remedy != .leaf })
         let missingLinks = missing.filter { if case .linked = $0.fact { true } else { false } }
             .sorted { ($0.call, $0.order) < ($1.call, $1.order) }
         var addedLinks = added.filter { if case .linked = $0.fact { true } else { false } }
@@ -140,7 +140,7 @@ package final class StoreRepair {
                 steps.append(step)
                 mended.insert(lost.call)
             } else {
-                let source = hasCopy ? "the copy does not have" : "only a copy has"
+                let source = hasCopy && lost.remedy == .copy ? "the copy does not have" : "only a copy has"
                 left.append("Call \(lost.call): \(source) what the store lost.")
             }
         }
