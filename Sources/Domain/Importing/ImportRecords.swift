@@ -62,7 +62,7 @@ package struct ImportRecords: Act {
         }
         guard progress.state == .running else { throw .importEnded }
         guard progress.place.position == from else { throw .wrongPosition(progress.place) }
-        let ledger = rehearsal?.ledger ?? ImportLedger()
+        let ledger = rehearsal?.settledLedger() ?? ImportLedger()
         if ledger.byteCount > ImportRehearsal.bytesAtMost { throw .rehearsalTooLarge }
         let importing = Importing(progress, stamp, in: project, view, ledger)
         var results: [Imported.Result] = []

@@ -350,7 +350,7 @@ final class Importing<V: DecisionFacts>: DocumentFacts {
         // The same hash as that of an upload, so that a late upload of the event is recognized.
         let name = row.recognition.map { isNamedAlone ? $0 : $0.of(UInt64(bitPattern: person.rawValue)) }
         if let name {
-            guard view.namedRow(name) == nil, ledger.rows.insert(name).inserted else { return .same }
+            guard view.namedRow(name) == nil, ledger.rows.insert(name) else { return .same }
         }
         facts.append(
             .rowAdded(person, Row(row.kind, at: row.at, recognition: name, device: row.device, body: row.body)))
