@@ -144,6 +144,10 @@ let package = Package(
             dependencies: ["Domain", "Engine", "Postgres", "StorePostgres", "StoreSQLite"], path: "Benchmarks/Store",
             swiftSettings: benchSettings),
 
+        .executableTarget(
+            name: "bench-readers", dependencies: ["VendorFiles"], path: "Benchmarks/Readers",
+            swiftSettings: benchSettings),
+
         // What the SDK costs an app.
         .executableTarget(
             name: "bench-sdk", dependencies: ["Onym"], path: "Benchmarks/SDK", swiftSettings: benchSettings),

@@ -154,6 +154,12 @@ function init(arguments)
    end
 end
 
+-- DELAY milliseconds pass before each request of a connection, so that the load is less than the server could do.
+if os.getenv("DELAY") then
+   local milliseconds = tonumber(os.getenv("DELAY"))
+   function delay() return milliseconds end
+end
+
 function request()
    last = last % #requests + 1
    return requests[last]
