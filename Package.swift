@@ -156,6 +156,8 @@ let package = Package(
         ring("Domain"),
         // The writer: batches, replays, recovery. No SQL, no HTTP.
         ring("Engine", ["Domain", "Threads"]),
+        // The leaves of the tree over the journal, which all stores on disk keep. No SQL.
+        ring("Leaves", ["Crypto", "Domain"]),
 
         // Programs: what puts the parts together.
         // With ONYM_STATIC it has Swift's libraries in it, for machines without the toolchain (Tools/build). Tests do not link so.
@@ -216,8 +218,8 @@ let package = Package(
             ], isCold: true),
         ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"], isCold: true),
         ring("StoreMemory", ["Domain", "Threads"]),
-        ring("StorePostgres", ["ByteText", "Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
-        ring("StoreSQLite", ["Crypto", "Disk", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
+        ring("StorePostgres", ["ByteText", "Crypto", "Domain", "Leaves", "Postgres", "Threads"], notes: ["DESIGN.md"]),
+        ring("StoreSQLite", ["Crypto", "Disk", "Domain", "Leaves", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // The SDK, and its facades for apps that already speak to one of four vendors.
         client("Onym"),
@@ -378,7 +380,7 @@ let package = Package(
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Crypto", "Domain", "SQLite", "TestKit"]),
         tests(
-            "StorePostgres", ["Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
+            "StorePostgres", ["Crypto", "Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
             files: ["Version1.sql"]),
         tests("Postgres", ["TestKit", "Threads"]),
         tests("Gateway", ["Disk", "Domain", "HTTPMessage", "HTTPServer", "TestKit", "Threads"]),

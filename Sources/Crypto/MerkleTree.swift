@@ -129,6 +129,23 @@ package struct MerkleEdge: Equatable, Sendable {
         for root in kept { add(root, leaves: MerkleEdge.keptLeaves, hasher) }
     }
 
+    /// The edge with the roots that ``bytes`` has; nil for other bytes.
+    package init?(count: Int, _ bytes: [UInt8]) {
+        guard count >= 0, bytes.count == count.nonzeroBitCount * Digest.byteCount else { return nil }
+        self.count = count
+        for start in stride(from: 0, to: bytes.count, by: Digest.byteCount) {
+            guard let root = Digest(bytes[start..<start + Digest.byteCount]) else { return nil }
+            roots.append(root)
+        }
+    }
+
+    package static func == (one: MerkleEdge, other: MerkleEdge) -> Bool {
+        one.count == other.count && one.roots == other.roots
+    }
+
+    /// The roots, one behind the other: at most 32 bytes for each binary digit of ``count``.
+    package var bytes: [UInt8] { roots.flatMap(\.bytes) }
+
     /// Adds a leaf. Returns the root of the subtree of ``keptLeaves`` leaves that the leaf completes; nil if it completes none.
     package mutating func add(_ leaf: Digest, _ hasher: SHA256) -> Digest? {
         add(leaf, leaves: 1, hasher)

@@ -116,7 +116,7 @@ enum JournalProofCalls {
 
     private static func noTree(_ id: RequestID) -> Response {
         Native.problem(
-            .conflict, code: "no_journal_tree", "Only the embedded store keeps a tree over its journal.", id)
+            .conflict, code: "no_journal_tree", "This store keeps no tree over its journal.", id)
     }
 
     private static func headSchema(withKeys: Bool) -> Schema {

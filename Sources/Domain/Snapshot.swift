@@ -172,7 +172,7 @@ extension Snapshot {
     // Only the store in PostgreSQL has an index of ended links.
     package func formerHolders(of identity: IdentityKey) throws(StoreFault) -> [PersonID]? { nil }
 
-    // Only the embedded store keeps a tree (docs/decisions/0064).
+    // The store in memory keeps no tree (docs/decisions/0064).
     package func journalHead() throws(StoreFault) -> JournalHead? { nil }
     package func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? { nil }
     package func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? { nil }

@@ -1,4 +1,6 @@
+import Crypto
 import Domain
+import Leaves
 import Postgres
 
 /// The rows of a batch, as columns: one statement for each table, for any number of calls.
@@ -14,6 +16,7 @@ struct BatchWriter {
     private var derived: [DocumentKey: Int64] = [:]
     private var heads: [Chain: RowHead] = [:]
     private var directory: [(entry: JournalEntry, call: Int64)] = []
+    private var packed: [PackedCall] = []
 
     private struct Chain: Hashable {
         let person: PersonID
@@ -26,8 +29,16 @@ struct BatchWriter {
         WHERE documents.hash = kept.hash AND documents.kind = kept.kind::smallint AND documents.id < kept.id
         """)
 
-    /// - Parameter facts: the batch facts that decided the entries.
-    init(_ entries: [JournalEntry], _ facts: LoadingBatchFacts, after state: StoreState, batch: Hash128) {
+    /// - Parameters:
+    ///   - facts: the batch facts that decided the entries.
+    ///   - leaves: makes the leaves of the tree over the journal.
+    init(
+        _ entries: [JournalEntry], _ facts: LoadingBatchFacts, after state: StoreState, batch: Hash128,
+        _ leaves: inout LeafMaker, _ hash: KeyedHash
+    ) throws(StoreFault) {
+        guard let edge = state.edge else {
+            throw StoreFault(.corrupt, "The store is damaged: its state does not have the edge of the tree.")
+        }
         self.facts = facts
         self.state = state
         self.batch = batch
@@ -36,6 +47,9 @@ struct BatchWriter {
         var endedCount = 0
         for (place, entry) in entries.enumerated() { add(entry, isFirst: place == 0, ended, &endedCount) }
         self.state.identities += Int64(facts.identityChange)
+        let tree = leaves.addition(of: entries, packed, after: state.sequence.rawValue, to: edge, hash)
+        self.state.edge = tree.edge
+        add(tree)
         for (chain, head) in heads {
             tables.counts.add(
                 .integer(chain.person.rawValue), .integer(Int64(chain.kind.rawValue)), .integer(head.last.rawValue),
@@ -98,6 +112,15 @@ struct BatchWriter {
         addCall(entry, isFirst: isFirst)
     }
 
+    private mutating func add(_ tree: TreeAddition) {
+        for leaf in tree.leaves {
+            tables.leaves.add(
+                .integer(leaf.sequence), .integer(Int64(leaf.place)), .blob(leaf.mark), .blob(leaf.opening))
+            for person in leaf.others { tables.leafPeople.add(.integer(person), .integer(leaf.sequence)) }
+        }
+        for (number, root) in tree.roots { tables.tree.add(.integer(Int64(number)), .blob(root.bytes)) }
+    }
+
     private mutating func supersede(_ row: RowNumber, in chain: Chain, isSettled: Bool, _ call: Int64) {
         // Another person has the content of a settled row, or an erasure takes it.
         if isSettled {
@@ -124,11 +147,13 @@ struct BatchWriter {
             state.directory = call
         }
         let inputs = JournalCoding.pack(entry.inputs, linkNumber: facts.index.linkNumber)
+        let reply = entry.reply.packed
+        packed.append(PackedCall(inputs: inputs, reply: reply))
         tables.journal.add(
             .integer(call), .integer(entry.at.milliseconds), .integer(Int64(entry.project.rawValue)),
             .integer(entry.key?.rawValue), .integer(Int64(entry.kind.rawValue)), .integer(entry.person?.rawValue),
             .text(entry.requestID), .blob(entry.replay?.key.hash.uuid), .blob(entry.replay?.body.uuid), .blob(inputs),
-            .integer(inputs.map(JournalCoding.hasValues) == true ? 1 : 0), .blob(entry.reply.packed), .text(entry.note),
+            .integer(inputs.map(JournalCoding.hasValues) == true ? 1 : 0), .blob(reply), .text(entry.note),
             .integer(state.link), .integer(state.row), .integer(state.document), .blob(isFirst ? batch.uuid : nil))
     }
 
@@ -230,9 +255,13 @@ private struct Tables {
         [
             .integer("sequence"), .integer("at"), .integer("project"), .integer("key"), .integer("kind"),
             .integer("person"), .blob("request_id"), .uuid("replay"), .uuid("body"), .blob("inputs"),
-            .boolean("has_values"), .blob("reply"), .blob("note"), .integer("last_link"), .integer("last_row"),
+            .boolean("names_values"), .blob("reply"), .blob("note"), .integer("last_link"), .integer("last_row"),
             .integer("last_document"), .uuid("batch"),
         ])
+    var leaves = TableInsert(
+        "leaves", [.integer("sequence"), .integer("place"), .blob("mark"), .blob("opening")])
+    var tree = TableInsert("tree", [.integer("number"), .blob("root")])
+    var leafPeople = TableInsert("leaf_people", [.integer("person"), .integer("sequence")])
     var callPeople = TableInsert("call_people", [.integer("person"), .integer("sequence")])
     var callGroups = TableInsert("call_groups", [.integer("person"), .integer("sequence")])
     var callActs = TableInsert("call_acts", [.integer("sequence"), .blob("act")])
@@ -246,7 +275,10 @@ private struct Tables {
     var erased = Ends("UPDATE people SET erased_by = ended.call", "people.id = ended.id")
 
     func send(to connection: Connection) {
-        for table in [people, links, merges, rows, counts, documents, journal, callPeople, callGroups, callActs] {
+        for table in [
+            people, links, merges, rows, counts, documents, journal, callPeople, callGroups, callActs, leaves, tree,
+            leafPeople,
+        ] {
             table.send(to: connection)
         }
         for ends in [endedLinks, endedMerges, supersededRows, settledRows, erased] { ends.send(to: connection) }

@@ -1,5 +1,7 @@
 import ByteText
+import Crypto
 package import Domain
+import Leaves
 import Postgres
 
 /// Checks the invariants of a store in a database, as it is at one moment.
@@ -37,8 +39,11 @@ package final class PostgresDoctor {
         try lookAtGroups()
         try lookAtKinds()
         try lookAtKeptActs()
+        try lookAtInputs()
         try lookAtHashes(KeyedHash(key: hashKey))
         try lookAtHolders()
+        try compareWithTree(KeyedHash(key: hashKey))
+        try lookAtPeopleOfLeaves()
         _ = try ask(Session.rollback.text)
         return findings
     }
@@ -119,6 +124,23 @@ package final class PostgresDoctor {
             """)
     }
 
+    /// The facts of a call have numbers behind those of the call before, up to the last number that the call notes.
+    private static func numbers(_ code: String, of what: String, in table: String, _ last: String, _ state: String)
+        -> Check
+    {
+        Check(
+            code, "\(what) #0 is not among the numbers of its call #1.",
+            """
+            SELECT \(table).id, made_by FROM (
+                SELECT sequence, \(last), lag(\(last), 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM journal
+            ) AS calls JOIN \(table) ON made_by = sequence WHERE \(table).id > \(last) OR \(table).id <= before
+            UNION ALL SELECT before, sequence FROM (
+                SELECT sequence, \(last), lag(\(last), 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM journal
+            ) AS calls WHERE \(last) < before
+            UNION ALL SELECT \(last), sequence FROM journal WHERE \(last) > (SELECT \(state) FROM state)
+            """)
+    }
+
     private static let checks: [(String, [Check])] = [
         (
             "journal",
@@ -130,6 +152,12 @@ package final class PostgresDoctor {
                         SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before, kind FROM journal
                     ) AS calls WHERE sequence <> before + 1
                         AND NOT (sequence > before AND kind = \(ActKind.restored.rawValue))
+                    """),
+                Check(
+                    "leaf", "Call #0 is not in the tree over the journal. Restore a copy.",
+                    """
+                    SELECT sequence FROM journal WHERE sequence > (SELECT min(sequence) FROM leaves)
+                        AND NOT EXISTS (SELECT FROM leaves WHERE leaves.sequence = journal.sequence)
                     """),
                 Check(
                     "journal_time",
@@ -184,6 +212,7 @@ package final class PostgresDoctor {
             "links",
             [
                 .origin("link_origin", of: "Link", in: "links"), .person("link_person", of: "Link", in: "links"),
+                numbers("link_number", of: "Link", in: "links", "last_link", "link"),
                 Check(
                     "link_value", "Link #0 has a value that is empty or too long.",
                     """
@@ -239,10 +268,27 @@ package final class PostgresDoctor {
             [
                 .origin("row_origin", of: "Row", in: "rows"), .person("row_person", of: "Row", in: "rows"),
                 Check(
+                    "row_project", "Row #0 is of project #1, and its person of project #2.",
+                    """
+                    SELECT rows.id, rows.project, people.project FROM rows JOIN people ON people.id = rows.person
+                    WHERE rows.project <> people.project
+                    """),
+                Check(
                     "row_chain", "Row #0 follows row #1, which is not an earlier row of its kind and person.",
                     """
                     SELECT rows.id, rows.previous FROM rows JOIN rows AS before ON before.id = rows.previous
                     WHERE before.id >= rows.id OR before.person <> rows.person OR before.kind <> rows.kind
+                    """),
+                numbers("row_number", of: "Row", in: "rows", "last_row", "row_number"),
+                Check(
+                    "row_counts", "The last row of kind #1 of person #0 is said to be row #2, which it is not.",
+                    """
+                    SELECT person, kind, last FROM row_counts AS said
+                    WHERE last > (SELECT row_number FROM state)
+                        OR EXISTS (SELECT FROM rows WHERE person = said.person AND kind = said.kind AND id > said.last)
+                        OR EXISTS (
+                            SELECT FROM rows WHERE id = said.last AND (person <> said.person OR kind <> said.kind)
+                        )
                     """),
                 Check(
                     "row_counts", "The count for person #0 is #2 rows of kind #1, and the person has #3.",
@@ -277,6 +323,7 @@ package final class PostgresDoctor {
             [
                 .origin("document_origin", of: "Document", in: "documents"),
                 .person("document_person", of: "Document", in: "documents"),
+                numbers("document_number", of: "Document", in: "documents", "last_document", "document"),
             ]
         ),
     ]
@@ -367,6 +414,35 @@ package final class PostgresDoctor {
         more(code, descriptions.count - PostgresDoctor.describedAtMost)
     }
 
+    /// Compares the calls and their facts with the tree over the journal.
+    private func compareWithTree(_ hash: KeyedHash) throws(StoreFault) {
+        progress("tree over the journal")
+        let tables = try ComparedTables(connection)
+        let last = try ask("SELECT coalesce(max(sequence), 0) FROM journal").integer(0, 0)
+        guard let first = try tables.tree.rows(from: 0, limit: 1).first, first.place == 0 else {
+            findings.append(
+                Finding(code: "leaf", description: "The tree over the journal has no first leaf. Restore a copy."))
+            return
+        }
+        let origin = first.sequence
+        var texts: [String: [String]] = [:]
+        let report = TreeComparison<ComparedTables>.Report(
+            found: { texts[$0, default: []].append($1) },
+            differs: { difference in
+                let (code, text) = difference.finding(canRepair: false)
+                texts[code, default: []].append(text)
+            })
+        var comparison = try TreeComparison(tables, hash, after: origin, upTo: last, MerkleEdge(), report)
+        var after: Int64 = -1
+        while let end = try comparison.comparePage(after: after) { after = end }
+        try comparison.compareThings()
+        let state = try ask("SELECT leaves, edge FROM state")
+        if MerkleEdge(count: Int(state.integer(0, 0)), state.blob(0, 1) ?? []) != comparison.edge {
+            texts["head", default: []].append("The kept edge of the tree is not that of its leaves. Restore a copy.")
+        }
+        for (code, texts) in texts.sorted(by: { $0.key < $1.key }) { found(code, texts) }
+    }
+
     /// Checks that this version knows all kinds and types.
     private func lookAtKinds() throws(StoreFault) {
         let columns: [(code: String, table: String, column: String, isKnown: (UInt8) -> Bool)] = [
@@ -405,6 +481,66 @@ package final class PostgresDoctor {
         found("kept_act", wrong)
     }
 
+    /// Checks that sweeps find the calls that name values.
+    private func lookAtInputs() throws(StoreFault) {
+        progress("inputs of calls")
+        var wrong: [String] = []
+        var last: Int64 = .min
+        while true {
+            let calls = try ask(
+                """
+                SELECT sequence, inputs, names_values FROM journal
+                WHERE sequence > $1 AND (inputs IS NOT NULL OR names_values) ORDER BY sequence LIMIT 10000
+                """, Parameters(last))
+            for row in 0..<calls.count {
+                last = calls.integer(row, 0)
+                let namesValues = calls.blob(row, 1).map(JournalCoding.hasValues) ?? false
+                if namesValues != (calls.integer(row, 2) == 1) {
+                    wrong.append(
+                        "Call \(last) \(namesValues ? "names" : "does not name") values, and its row says otherwise.")
+                }
+            }
+            if calls.count == 0 { break }
+        }
+        found("call_values", wrong)
+    }
+
+    /// Checks that an erasure finds the leaves with facts of a person. A sweep removes the person from the list.
+    private func lookAtPeopleOfLeaves() throws(StoreFault) {
+        progress("people of leaves")
+        let listed = try FactStream(
+            connection, "listed_leaves", "SELECT sequence, person FROM leaf_people ORDER BY sequence"
+        ) { rows, row in StoredFact(rows.integer(row, 0), rows.integer(row, 1), .listed) }
+        var wrong: [String] = []
+        var last: Int64 = .min
+        var isAtEnd = false
+        while !isAtEnd {
+            let leaves = try ask(
+                "SELECT sequence, opening FROM leaves WHERE sequence > $1 AND place > 0 ORDER BY sequence LIMIT 2000",
+                Parameters(last))
+            var differing: Set<[Int64]> = []
+            for row in 0..<leaves.count {
+                last = leaves.integer(row, 0)
+                for person in LeafOpening.people(packed: leaves.blob(row, 1) ?? []).dropFirst() {
+                    differing.insert([last, person])
+                }
+            }
+            isAtEnd = leaves.count == 0
+            var entries: [StoredFact] = []
+            try listed.move(upTo: isAtEnd ? .max : last, to: &entries)
+            for entry in entries { differing.formSymmetricDifference([[entry.call, entry.person]]) }
+            for entry in differing.sorted(by: { $0[0] < $1[0] }) where try !isSwept(entry[1]) {
+                wrong.append(
+                    "The leaf of call \(entry[0]) and the list of its people do not agree about person \(entry[1]).")
+            }
+        }
+        found("leaf_people", wrong)
+    }
+
+    private func isSwept(_ person: Int64) throws(StoreFault) -> Bool {
+        try ask("SELECT FROM people WHERE id = $1 AND is_swept", Parameters(person)).count == 1
+    }
+
     /// Checks that the hash of each link is the hash of its value.
     private func lookAtHashes(_ hash: KeyedHash) throws(StoreFault) {
         progress("hashes of links")
@@ -414,7 +550,7 @@ package final class PostgresDoctor {
             let rows = try ask(
                 """
                 SELECT links.id, type, value, hash, project FROM links JOIN people ON people.id = person
-                WHERE ended_by IS NULL AND links.id > $1 ORDER BY links.id LIMIT 10000
+                WHERE value <> '' AND links.id > $1 ORDER BY links.id LIMIT 10000
                 """, Parameters(last))
             for row in 0..<rows.count {
                 last = rows.integer(row, 0)

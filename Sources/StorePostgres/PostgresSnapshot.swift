@@ -1,4 +1,5 @@
 import Domain
+import Leaves
 import Postgres
 import Threads
 
@@ -702,6 +703,23 @@ final class PostgresSnapshot: Snapshot {
                     at: Instant(milliseconds: rows.integer(row, 2)), kind: rows.integer(row, 3),
                     body: rows.blob(row, 4) ?? []))
         }
+    }
+
+    /// The tree over the journal.
+    private var tree: TreeTables {
+        TreeTables { (statement, parameters) throws(StoreFault) in try self.ask(statement, parameters) }
+    }
+
+    private var name: [UInt8] { PostgresStore.name(hash).bytes }
+
+    func journalHead() throws(StoreFault) -> JournalHead? { try tree.head(name) }
+
+    func journalReceipt(of call: JournalSequence) throws(StoreFault) -> JournalReceipt? {
+        try tree.receipt(of: call, name)
+    }
+
+    func journalExtension(from call: JournalSequence) throws(StoreFault) -> JournalExtension? {
+        try tree.growth(from: call, name)
     }
 
     func lastCall() throws(StoreFault) -> JournalSequence {

@@ -1,4 +1,5 @@
 package import Domain
+import Leaves
 import Postgres
 import Threads
 
@@ -44,6 +45,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// The number of facts that the last batch read.
     package private(set) var factsRead = 0
     private var generator = SystemRandomNumberGenerator()
+    private var leaves = LeafMaker()
 
     /// The data that show whether a commit is durable.
     private struct Batch {
@@ -146,6 +148,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     package var counts: StoreCounts { shared.withLock { $0.state.counts } }
     package var directory: Directory { shared.withLock { $0.directory } }
+    /// A name of the store that is the same in all its copies, and does not tell the key of its hash.
+    package static func name(_ hash: KeyedHash) -> Hash128 { hash.hash(tag: 0, "onym store") }
     /// The number of the lock of the writing process.
     package var turnKey: Int64 { Turn.key(of: settings.schema, for: .writing) }
 
@@ -245,7 +249,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         guard let (facts, state) = open, let session else { preconditionFailure("A commit without a batch.") }
         open = nil
         let name = Hash128(high: generator.next(), low: generator.next())
-        let writer = BatchWriter(entries, facts, after: state, batch: name)
+        let writer = try BatchWriter(entries, facts, after: state, batch: name, &leaves, hash)
         let batch = Batch(
             name: name, first: state.sequence.next, state: writer.state, directory: facts.index.pending.directory,
             groups: writer.groups, largeGroups: facts.largeGroups(writer.groups.labels))

@@ -1,4 +1,5 @@
 package import Domain
+import Leaves
 import Postgres
 
 /// A store that receives another store. No server opens it before the end of the move.
@@ -52,7 +53,7 @@ package final class PostgresTables: TableTarget {
         try answered()
         try PostgresTables.refuseInUse(connection)
         for table in StoredTable.allCases { connection.send(Statement("TRUNCATE \(table.rawValue)")) }
-        for table in ["row_counts", "row_drops", "groups", "group_rows", "group_identities"] {
+        for table in ["row_counts", "row_drops", "groups", "group_rows", "group_identities", "leaf_people"] {
             connection.send(Statement("TRUNCATE \(table)"))
         }
         connection.send(Statement("DELETE FROM settings"))
@@ -106,6 +107,7 @@ package final class PostgresTables: TableTarget {
         for statement in statements { connection.send(Statement(statement)) }
         try answered()
         try GroupTables.make(connection)
+        try TreeTables(connection).complete()
         try run("COMMIT")
         for table in StoredTable.allCases { try run("ANALYZE \(table.rawValue)") }
     }
@@ -169,8 +171,20 @@ package final class PostgresTables: TableTarget {
         if table == .rows, let row = records.last?.integer(0) { try makePlace(for: row) }
         connection.send(Session.begin)
         inserted.send(to: connection)
+        if table == .leaves { PostgresTables.sendPeople(of: records, to: connection) }
         connection.send(Session.commit)
         try answered()
+    }
+
+    /// Adds the people of leaves beside the own people of their calls.
+    private static func sendPeople(of leaves: [StoredRecord], to connection: Connection) {
+        var people = TableInsert("leaf_people", [.integer("person"), .integer("sequence")])
+        for leaf in leaves where leaf.integer(1) != 0 {
+            for person in LeafOpening.people(packed: leaf.bytes(3) ?? []).dropFirst() {
+                people.add(.integer(person), .integer(leaf.integer(0)))
+            }
+        }
+        people.send(to: connection)
     }
 
     /// Makes partitions for rows, as if the rows had been stored here.
@@ -250,7 +264,7 @@ extension StoredTable {
         case .links: [.uuid("hash")]
         case .rows: [.integer("project")]
         case .journal:
-            [.boolean("has_values"), .integer("last_link"), .integer("last_row"), .integer("last_document")]
+            [.boolean("names_values"), .integer("last_link"), .integer("last_row"), .integer("last_document")]
         default: []
         }
     }

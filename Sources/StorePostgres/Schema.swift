@@ -361,10 +361,42 @@ enum Schema {
         DROP INDEX people_by_call;
         CREATE INDEX people_by_call ON people (made_by) WHERE is_beside;
         """,
+        """
+        -- The leaves of the tree over the journal, and the hash of each whole subtree of 256 leaves, as the embedded store has them
+        -- (docs/decisions/0064). The first leaf stands for the calls of earlier versions.
+        CREATE TABLE leaves (
+            sequence bigint CONSTRAINT leaves_key PRIMARY KEY,
+            place bigint NOT NULL,
+            mark bytea NOT NULL CONSTRAINT leaves_mark_length CHECK (length(mark) = 4),
+            opening bytea NOT NULL
+        );
+        CREATE TABLE tree (
+            number bigint CONSTRAINT tree_key PRIMARY KEY,
+            root bytea NOT NULL CONSTRAINT tree_root_length CHECK (length(root) = 32)
+        );
+
+        -- The people of a leaf beside the own person of its call. An erasure finds the leaves by them.
+        CREATE TABLE leaf_people (
+            person bigint NOT NULL,
+            sequence bigint NOT NULL,
+            CONSTRAINT leaf_people_key PRIMARY KEY (person, sequence)
+        );
+
+        -- The number of leaves, and the roots of the full subtrees at the end of the tree.
+        ALTER TABLE state ADD COLUMN leaves bigint NOT NULL DEFAULT 0;
+        ALTER TABLE state ADD COLUMN edge bytea NOT NULL DEFAULT '';
+
+        -- A running server of an older version writes no leaves, and seals none at an erasure. The column has a new name, so that the
+        -- batches and the sweeps of such a server fail.
+        ALTER TABLE journal RENAME COLUMN has_values TO names_values;
+        """,
     ]
 
     /// The number of the migration after which the groups are made from the merges.
     private static let groups = 9
+
+    /// The number of the migration after which the journal has a tree.
+    private static let tree = 12
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.
     static func migrate(
@@ -407,6 +439,7 @@ enum Schema {
             _ = try connection.answers()
         }
         if found < groups { try GroupTables.make(connection) }
+        if found < tree { try TreeTables(connection).complete() }
         _ = try attempt { () throws(PostgresFault) in try connection.run(Connection.Statement("COMMIT")) }
     }
 

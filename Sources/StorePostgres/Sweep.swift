@@ -36,12 +36,12 @@ enum Sweep {
         "SELECT DISTINCT type, value FROM links WHERE person = ANY ($1::bigint[]) AND value <> ''")
 
     private static let inputs = Statement(
-        "SELECT sequence, inputs FROM journal WHERE has_values AND sequence > $1 ORDER BY sequence LIMIT $2")
+        "SELECT sequence, inputs FROM journal WHERE names_values AND sequence > $1 ORDER BY sequence LIMIT $2")
 
     private static let rewriteInputs = Statement(
         """
-        UPDATE journal SET inputs = new.inputs, has_values = new.has_values = 1
-        FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS new (sequence, inputs, has_values)
+        UPDATE journal SET inputs = new.inputs, names_values = new.names_values = 1
+        FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS new (sequence, inputs, names_values)
         WHERE journal.sequence = new.sequence
         """)
 
@@ -50,7 +50,7 @@ enum Sweep {
         // Removes the contents of the people's own calls.
         Statement(
             """
-            UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, has_values = false,
+            UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, names_values = false,
                 reply = ''
             WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
             """),
@@ -63,6 +63,7 @@ enum Sweep {
             )
             """),
         Statement("DELETE FROM call_groups WHERE person = ANY ($1::bigint[])"),
+        Statement("DELETE FROM leaf_people WHERE person = ANY ($1::bigint[])"),
         // An attachment may have had no owner before. The answers of calls also describe it.
         Statement(
             """
@@ -117,7 +118,10 @@ enum Sweep {
             named.insert(
                 Value(type: UInt8(truncatingIfNeeded: taken[4].integer(row, 0)), value: taken[4].text(row, 1) ?? ""))
         }
-        try sweepInputs(of: named, session)
+        let ids = (0..<found.count).map { found.integer($0, 0) }
+        // A leaf is sealed while the row of the journal is still whole.
+        try TreeTables.seal(ids, session)
+        try sweepInputs(of: named, Set(ids), session)
         session.sendBegin()
         try attempt { () throws(PostgresFault) in
             for statement in rest { connection.send(statement, people) }
@@ -128,7 +132,9 @@ enum Sweep {
     }
 
     /// Removes the values from calls of other people, page by page, so that no caller waits long.
-    private static func sweepInputs(of values: Set<Value>, _ session: Session) throws(StoreFault) {
+    private static func sweepInputs(
+        of values: Set<Value>, _ people: Set<Int64>, _ session: Session
+    ) throws(StoreFault) {
         let connection = session.connection
         var after: Int64 = 0
         while true {
@@ -143,6 +149,7 @@ enum Sweep {
                 if let left { changed.append((after, left)) }
             }
             if !changed.isEmpty {
+                try TreeTables(connection).seal(changed.map(\.sequence), people, andCall: true)
                 var parameters = Parameters()
                 parameters.add(integers: changed.map(\.sequence))
                 parameters.add(blobs: changed.map { $0.inputs.isEmpty ? nil : $0.inputs })

@@ -1,3 +1,4 @@
+import Crypto
 import Domain
 import Postgres
 
@@ -34,18 +35,20 @@ struct StoreState: Equatable, Sendable {
     var identities: Int64 = 0
     var links: Int64 = 0
     var merges: Int64 = 0
+    /// The edge of the tree over the journal; nil if it cannot be read.
+    var edge: MerkleEdge? = MerkleEdge()
 
     static let select = Connection.Statement(
         """
         SELECT sequence, moment, person, link, row_number, document, directory, people, identities, links, merges,
-            (SELECT at FROM journal ORDER BY sequence DESC LIMIT 1)
+            (SELECT at FROM journal ORDER BY sequence DESC LIMIT 1), leaves, edge
         FROM state
         """)
 
     private static let update = Connection.Statement(
         """
         UPDATE state SET sequence = $1, moment = $2, person = $3, link = $4, row_number = $5, document = $6,
-            directory = $7, people = $8, identities = $9, links = $10, merges = $11
+            directory = $7, people = $8, identities = $9, links = $10, merges = $11, leaves = $12, edge = $13
         """)
 
     init(_ rows: Rows) {
@@ -56,6 +59,7 @@ struct StoreState: Equatable, Sendable {
         (directory, people) = (rows.integer(0, 6), rows.integer(0, 7))
         (identities, links, merges) = (rows.integer(0, 8), rows.integer(0, 9), rows.integer(0, 10))
         lastMoment = rows.optionalInteger(0, 11).map(Instant.init)
+        edge = MerkleEdge(count: Int(rows.integer(0, 12)), rows.blob(0, 13) ?? [])
     }
 
     func send(to connection: Connection) {
@@ -64,6 +68,8 @@ struct StoreState: Equatable, Sendable {
         parameters.add(moment?.milliseconds)
         parameters.add(person?.rawValue)
         for value in [link, row, document, directory, people, identities, links, merges] { parameters.add(value) }
+        parameters.add(edge.map { Int64($0.count) })
+        parameters.add(edge?.bytes)
         connection.send(StoreState.update, parameters)
     }
 

@@ -1,4 +1,5 @@
 import Domain
+import Leaves
 import SQLite
 
 /// The rows of a copy that the store lost. A row of the copy counts only if its content is the one that the leaf of its call names.
@@ -21,7 +22,7 @@ struct CopiedFacts {
             (self.call, self.person, self.fact) = (call, person, fact)
         }
 
-        init(_ difference: Doctor.Difference) { self.init(difference.call, difference.person, difference.fact) }
+        init(_ difference: LeafDifference) { self.init(difference.call, difference.person, difference.fact) }
     }
 
     /// The name under which the connection has the copy.
@@ -49,7 +50,7 @@ struct CopiedFacts {
     }
 
     /// Finds the rows of the facts that a store lost.
-    init(_ connection: Connection, _ hash: KeyedHash, of lost: [Doctor.Difference]) throws(SQLiteFault) {
+    init(_ connection: Connection, _ hash: KeyedHash, of lost: [LeafDifference]) throws(SQLiteFault) {
         let wanted = Set(lost.map(Key.init))
         let calls = Set(lost.map(\.call))
         if wanted.isEmpty { return }
@@ -112,7 +113,7 @@ struct CopiedFacts {
     }
 
     /// The change that takes a lost fact from the copy; nil if the copy does not have it.
-    mutating func step(for lost: Doctor.Difference) -> StoreRepair.Step? {
+    mutating func step(for lost: LeafDifference) -> StoreRepair.Step? {
         guard let place = places[Key(lost)]?.popLast(), let columns = columns[place.table] else { return nil }
         let key = place.table == "strategies" ? "made_by" : "id"
         // A row may have been replaced since the copy.

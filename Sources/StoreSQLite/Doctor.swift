@@ -1,5 +1,6 @@
 import Crypto
 package import Domain
+import Leaves
 import SQLite
 
 /// Checks the invariants of a store that the writer keeps.
@@ -43,6 +44,7 @@ package final class Doctor {
             try examineJournal()
             try examineStrategies()
             try examinePeople()
+            try examineCallsOfPeople()
             try examineLinks()
             try examineMerges()
             try examineCallsOfMerges()
@@ -237,7 +239,7 @@ package final class Doctor {
     var lastSequence: Int64 = 0
     var index = PeopleIndex()
     /// The facts that differ from the tree over the journal.
-    var differences: [Difference] = []
+    var differences: [LeafDifference] = []
     /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 
@@ -260,6 +262,26 @@ package final class Doctor {
                 PersonID(rawValue: id), in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
                 seen: SeenAt(rawValue: 0))
             return id
+        }
+    }
+
+    /// Checks that each call knows the call that came to its person before it.
+    private func examineCallsOfPeople() throws(SQLiteFault) {
+        progress("calls of people")
+        var last: [Int64: Int64] = [:]
+        let sql = """
+            SELECT sequence, person, journal.previous, made_by FROM journal LEFT JOIN people ON people.id = person
+            WHERE sequence > ? ORDER BY sequence LIMIT ?
+            """
+        try page(sql) { row in
+            let call = row.integer(0)
+            // A call may name a person that nobody has made. Such calls have no chain.
+            guard let person = row.optionalInteger(1), let madeBy = row.optionalInteger(3) else { return call }
+            let before = last.updateValue(call, forKey: person) ?? (madeBy < call ? madeBy : nil)
+            if row.optionalInteger(2) != before {
+                found("call_chain", "Call \(call) does not follow the call that came to person \(person) before it.")
+            }
+            return call
         }
     }
 

@@ -1,5 +1,6 @@
 import Crypto
 import Domain
+import Leaves
 import SQLite
 
 /// The last numbers of links, rows and other facts in a store.
@@ -175,12 +176,6 @@ final class RowWriter {
 
     // MARK: - A batch
 
-    /// The packed columns of a call.
-    struct PackedCall {
-        let inputs: [UInt8]?
-        let reply: [UInt8]
-    }
-
     /// Writes entries and their facts, with the next numbers. Returns the packed columns of the entries.
     ///
     /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
@@ -303,7 +298,7 @@ final class RowWriter {
     }
 
     /// Writes what a batch adds to the tree over the journal.
-    func write(_ addition: JournalTree.Addition) throws(SQLiteFault) {
+    func write(_ addition: TreeAddition) throws(SQLiteFault) {
         try leaves.insert(addition.leaves) { row, column, leaf in
             row.bind(column + 1, leaf.sequence)
             row.bind(column + 2, Int64(leaf.place))

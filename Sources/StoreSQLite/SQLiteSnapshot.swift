@@ -1,5 +1,6 @@
 import Crypto
 import Domain
+import Leaves
 import SQLite
 import Threads
 
@@ -413,26 +414,11 @@ final class Reader {
     }
 
     func journalReceipt(of call: JournalSequence, _ name: [UInt8]) throws(StoreFault) -> JournalReceipt? {
-        try withTree { (tree) throws(SQLiteFault) in
-            // The first leaf is that of no call.
-            guard let place = try tree.place(of: call.rawValue), place > 0 else { return nil }
-            let head = try tree.head(name)
-            let content = try tree.content(at: place)
-            return JournalReceipt(
-                call: call, place: place, leaf: MerkleTree.leaf(content).bytes, content: content,
-                path: try tree.path(to: place, of: head.leaves).map(\.bytes), head: head)
-        }
+        try withTree { (tree) throws(SQLiteFault) in try tree.receipt(of: call, name) }
     }
 
     func journalExtension(from call: JournalSequence, _ name: [UInt8]) throws(StoreFault) -> JournalExtension? {
-        try withTree { (tree) throws(SQLiteFault) in
-            let head = try tree.head(name)
-            guard let place = try tree.place(of: call.rawValue) else { return nil }
-            let leaves = place + 1
-            return JournalExtension(
-                from: leaves, hash: try tree.head(of: leaves).bytes,
-                proof: try tree.consistency(of: leaves, in: head.leaves).map(\.bytes), head: head)
-        }
+        try withTree { (tree) throws(SQLiteFault) in try tree.growth(from: call, name) }
     }
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {

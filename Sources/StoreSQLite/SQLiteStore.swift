@@ -1,5 +1,6 @@
 import Disk
 package import Domain
+import Leaves
 package import SQLite
 import Threads
 
@@ -36,7 +37,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private var last: LastNumbers
     private var tree: JournalTree
     /// The tree with the batch whose commit is not settled.
-    private var treeInDoubt: JournalTree.Addition?
+    private var treeInDoubt: TreeAddition?
     /// Whether the log was rewritten since the fault.
     private var hasRewrittenLog = false
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?

@@ -13,7 +13,12 @@ package final class SQLiteTables: MovableSource {
         lock = try StoreLock(for: file)
         let connection = try file.open(.use)
         self.connection = connection
-        hashKey = try file.attempt { () throws(SQLiteFault) in try SQLiteStore.hashKey(connection) }
+        hashKey = try file.attempt { () throws(SQLiteFault) in
+            // A store of an earlier version gets its tree now, so that both stores have the same one.
+            let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
+            _ = try JournalTree(connection, last: last)
+            return try SQLiteStore.hashKey(connection)
+        }
     }
 
     /// The value of a setting; nil if the store has none.

@@ -1,5 +1,6 @@
 package import Domain
 import Glibc
+import Leaves
 import SQLite
 
 /// Puts facts right that differ from the leaves of their calls: people, links, merges and their ends. No other process may have the store.
@@ -72,7 +73,7 @@ package final class StoreRepair {
 
     // MARK: - The plan
 
-    private func plan(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
+    private func plan(_ differences: [LeafDifference]) throws(SQLiteFault) {
         let (missing, added) = (differences.filter(\.isMissing), differences.filter { !$0.isMissing })
         try planCopied(differences.filter { $0.remedy != .leaf })
         let missingLinks = missing.filter { if case .linked = $0.fact { true } else { false } }
@@ -131,7 +132,7 @@ package final class StoreRepair {
     }
 
     /// Takes what only a copy has from the copy.
-    private func planCopied(_ differences: [Doctor.Difference]) throws(SQLiteFault) {
+    private func planCopied(_ differences: [LeafDifference]) throws(SQLiteFault) {
         let missing = differences.filter(\.isMissing)
         var copied = hasCopy ? try CopiedFacts(connection, hash, of: missing) : nil
         var mended: Set<Int64> = []
@@ -151,7 +152,7 @@ package final class StoreRepair {
     }
 
     /// Takes the link out of a list that a lost link was changed into: the same fact of another call, or another fact of the same call.
-    private func changed(into link: Doctor.Difference, of added: inout [Doctor.Difference]) -> Int64? {
+    private func changed(into link: LeafDifference, of added: inout [LeafDifference]) -> Int64? {
         let place =
             added.firstIndex { $0.link != nil && $0.person == link.person && $0.fact == link.fact }
             ?? added.firstIndex { $0.link != nil && $0.call == link.call }
@@ -182,7 +183,7 @@ package final class StoreRepair {
         return heads.isEmpty ? .none : .bytes(heads.packed)
     }
 
-    private func planPeople(_ missing: [Doctor.Difference], _ added: [Doctor.Difference]) throws(SQLiteFault) {
+    private func planPeople(_ missing: [LeafDifference], _ added: [LeafDifference]) throws(SQLiteFault) {
         let call = try connection.prepare("SELECT project, at FROM journal WHERE sequence = ?")
         for person in added where person.fact == .personMade {
             steps.append(
@@ -222,7 +223,7 @@ package final class StoreRepair {
     }
 
     private func planEnds(
-        _ missing: [Doctor.Difference], _ added: [Doctor.Difference], _ numbers: [Key: [Int64]]
+        _ missing: [LeafDifference], _ added: [LeafDifference], _ numbers: [Key: [Int64]]
     ) throws(SQLiteFault) {
         for end in added {
             guard case .unlinked = end.fact, let link = end.link else { continue }
@@ -261,7 +262,7 @@ package final class StoreRepair {
         }
     }
 
-    private func planMerges(_ missing: [Doctor.Difference], _ added: [Doctor.Difference]) {
+    private func planMerges(_ missing: [LeafDifference], _ added: [LeafDifference]) {
         for difference in added {
             switch difference.fact {
             case .merged(let id, _, _, _):
@@ -349,7 +350,7 @@ package final class StoreRepair {
     }
 
     /// The values with some hashes: other links and the journal may have them.
-    private func values(of lost: [Doctor.Difference]) throws(SQLiteFault) -> [Value: String] {
+    private func values(of lost: [LeafDifference]) throws(SQLiteFault) -> [Value: String] {
         var wanted: Set<Value> = []
         var projects: Set<Int64> = []
         for link in lost {

@@ -1,4 +1,5 @@
 import Domain
+import Leaves
 import SQLite
 
 /// Removes the rows and documents of erased people from all tables, in small steps.

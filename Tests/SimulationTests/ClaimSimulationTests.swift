@@ -44,6 +44,8 @@ struct ClaimSimulationTests {
                 #expect(
                     try properties(of: name, in: fixture) == model.properties(of: name), "ONYM_SEED=\(seed): \(name)")
             }
+            let findings = try fixture.findings()
+            #expect(findings.isEmpty, "ONYM_SEED=\(seed): \(fixture.kind): \(findings.map(\.description))")
         }
     }
 

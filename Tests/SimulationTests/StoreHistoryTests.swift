@@ -49,6 +49,10 @@ struct StoreHistoryTests {
             for fixture in fixtures { fixture.clock.advance(milliseconds: pause) }
             if generator.oneIn(10) { for fixture in fixtures.dropFirst() { try fixture.reopen() } }
         }
+        for fixture in fixtures {
+            let findings = try fixture.findings()
+            #expect(findings.isEmpty, "ONYM_SEED=\(seed): \(fixture.kind): \(findings.map(\.description))")
+        }
         Soak.report("\(histories.count) histories of stores of \(StoreHistoryTests.events) events (seed \(seed))")
     }
 

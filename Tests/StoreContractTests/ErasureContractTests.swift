@@ -120,6 +120,8 @@ struct ErasureContractTests {
         #expect(fixture.process([ErasePerson(people[2])]) == [.failure(.refused(.noSuchPerson))])
         try fixture.reopen()
         #expect(try town.reading(people[3]) == "nobody")
+        let findings = try fixture.findings()
+        #expect(findings.isEmpty, "\(findings.map(\.description))")
     }
 
     @Test("counts of people leave out erased people", arguments: StoreKind.allCases)
@@ -192,8 +194,7 @@ struct ErasureContractTests {
         for number in erased { _ = try town.fixture.process(ErasePerson(town.people[number])) }
         try town.sweep(crashingAfter: steps)
         #expect(try town.traces() == (0..<40).filter { !erased.contains($0) })
-        town.fixture.sqlite?.close()
-        let findings = try Doctor(town.fixture.file) { _ in }.examine()
+        let findings = try town.fixture.findings()
         #expect(findings.isEmpty, "\(findings.map(\.description))")
     }
 

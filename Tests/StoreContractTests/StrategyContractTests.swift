@@ -47,10 +47,7 @@ struct StrategyContractTests {
         #expect(fixture.strategies == before)
         #expect(try fixture.set(.rollback(to: 3)) == 5)
         #expect(fixture.strategies.current.strategy == before[3]?.strategy)
-        if kind == .sqlite {
-            fixture.sqlite?.close()
-            #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
-        }
+        #expect(try fixture.findings().isEmpty)
     }
 
     @Test("the undo of a change of the rules leaves a store without findings")
@@ -63,8 +60,7 @@ struct StrategyContractTests {
         }
         _ = try fixture.process(UndoCall(try #require(undoable).plan, reason: "a mistake"))
         #expect(fixture.strategies.current.strategy == .default)
-        fixture.sqlite?.close()
-        let findings = try Doctor(fixture.file) { _ in }.examine()
+        let findings = try fixture.findings()
         #expect(findings.isEmpty, "\(findings.map(\.description))")
     }
 
@@ -133,7 +129,6 @@ struct StrategyContractTests {
         _ = try fixture.identify([.customerID: "2", .email: "e"])
         try fixture.set(preset(.profileConversion))
         _ = try fixture.identify([.customerID: "3", .email: "e"])
-        fixture.sqlite?.close()
-        #expect(try Doctor(fixture.file) { _ in }.examine().isEmpty)
+        #expect(try fixture.findings().isEmpty)
     }
 }

@@ -108,7 +108,49 @@ struct DoctorTests {
                 INSERT INTO merges SELECT id + 1, destination, source, CASE rule WHEN 1 THEN 2 ELSE 1 END, made_by
                 FROM merges
                 """)
-        #expect(!found.contains { $0.code.hasPrefix("merge_") }, "\(found)")
+        // No call made them.
+        #expect(!found.contains { $0.code.hasPrefix("merge_") && $0.code != "merge_added" }, "\(found)")
+    }
+
+    @Test(
+        "finds each loss of a single fact, by the tree over the journal",
+        arguments: [
+            ("DELETE FROM links WHERE id = 3", "link_missing"),
+            ("DELETE FROM links WHERE person = (SELECT person FROM links WHERE id = 4)", "link_missing"),
+            ("DELETE FROM links WHERE id = (SELECT max(id) FROM links)", "link_missing"),
+            ("UPDATE links SET value = 'other' WHERE id = 3", "link_differs"),
+            ("UPDATE links SET person = (SELECT person FROM links WHERE id = 40) WHERE id = 3", "link_differs"),
+            ("UPDATE links SET made_by = 12 WHERE id = 3", "link_differs"),
+            ("UPDATE links SET ended_by = 12 WHERE id = 3", "end_added"),
+            ("UPDATE links SET ended_by = NULL", "end_missing"),
+            ("DELETE FROM people WHERE id = (SELECT person FROM links WHERE id = 3)", "person_missing"),
+            ("INSERT INTO people (id, project, made_by, last_seen) VALUES (7, 1, 12, 0)", "person_added"),
+            ("DELETE FROM merges", "merge_missing"),
+            ("UPDATE merges SET rule = 1", "merge_added"),
+            ("UPDATE merges SET ended_by = 12", "merge_end_added"),
+            ("UPDATE people SET erased_by = 12 WHERE id = (SELECT person FROM links WHERE id = 3)", "person_erasure"),
+            ("UPDATE journal SET kind = 11 WHERE sequence = 8", "leaf"),
+            ("DELETE FROM rows WHERE id = 3", "row_differs"),
+            ("UPDATE rows SET body = '{\"a\":1}' WHERE id = 3", "row_differs"),
+            ("UPDATE rows SET at = at + 1 WHERE id = 3", "row_differs"),
+            ("UPDATE rows SET superseded_by = 12 WHERE id = 3", "row_counts"),
+            ("DELETE FROM documents", "document_differs"),
+            ("UPDATE documents SET body = '\\x00'", "document_differs"),
+            ("DELETE FROM journal WHERE sequence = 9", "leaf"),
+            ("UPDATE journal SET reply = '\\x00' WHERE sequence = 9", "leaf"),
+            ("UPDATE journal SET at = at - 1 WHERE sequence = 2", "leaf"),
+            ("UPDATE journal SET note = 'because' WHERE sequence = 9", "leaf"),
+            ("DELETE FROM leaves WHERE sequence = 9", "leaf"),
+            ("DELETE FROM leaves", "leaf"),
+            ("UPDATE leaves SET opening = '\\x0100' WHERE sequence = 9", "leaf"),
+            ("UPDATE state SET edge = overlay(edge PLACING '\\x00' FROM 3)", "head"),
+            ("UPDATE state SET leaves = leaves - 1", "head"),
+            ("UPDATE projects SET name = 'another'", "project_differs"),
+            ("UPDATE strategies SET version = 7", "strategy_differs"),
+        ])
+    func losses(_ sql: String, _ code: String) throws {
+        let found = try findings(after: sql)
+        #expect(found.map(\.code).contains(code), "\(found)")
     }
 
     @Test("describes the first few of many alike, and counts the rest")

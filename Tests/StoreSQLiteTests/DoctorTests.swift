@@ -17,7 +17,7 @@ struct DoctorTests {
         }
         var looked: [String] = []
         let findings = try Doctor(StoreFile(folder: fixture.folder.path)) { looked.append($0) }.examine()
-        #expect(looked.count == 9)
+        #expect(looked.count == 10)
         return Set(findings.map(\.code))
     }
 

@@ -147,14 +147,22 @@ package final class StoreFixture {
         }
     }
 
-    /// Gives a store in PostgreSQL the indexes that it had before its last migration.
+    /// Takes the tree over the journal out of a store in PostgreSQL, as before migration 12.
+    package static let withoutTree = """
+        DROP TABLE leaves; DROP TABLE tree; DROP TABLE leaf_people;
+        ALTER TABLE state DROP COLUMN leaves; ALTER TABLE state DROP COLUMN edge;
+        ALTER TABLE journal RENAME COLUMN names_values TO has_values
+        """
+
+    /// Gives a store in PostgreSQL the indexes that it had before migration 11.
     package static let withFormerIndexes = """
+        \(withoutTree);
         ALTER TABLE people DROP COLUMN is_beside; CREATE INDEX people_by_call ON people (made_by);
         DROP INDEX links_by_identity; DROP INDEX links_by_former_identity;
         CREATE INDEX links_by_identity ON links (hash) INCLUDE (person) WHERE ended_by IS NULL
         """
 
-    /// Takes the groups out of a store in PostgreSQL, as before its last three migrations.
+    /// Takes the groups out of a store in PostgreSQL, as before migration 9.
     package static let withoutGroups = """
         \(withFormerIndexes);
         ALTER TABLE people DROP COLUMN label; ALTER TABLE people ADD COLUMN is_merged boolean NOT NULL DEFAULT false;
@@ -162,16 +170,18 @@ package final class StoreFixture {
         DROP TABLE groups; DROP TABLE group_rows; DROP TABLE group_identities
         """
 
-    /// Brings a store in PostgreSQL into the form before its last three migrations, and opens it again.
-    package func forgetGroups() throws {
+    /// Brings a store in PostgreSQL into the form before a migration, and opens it again.
+    package func forget(_ statements: String, migratedBy version: Int) throws {
         guard let schema else { return }
         try PostgresCluster.shared.get().run(
             """
-            SET search_path = \(schema.schema); \(StoreFixture.withoutGroups);
-            DELETE FROM migrations WHERE version >= 9
+            SET search_path = \(schema.schema); \(statements);
+            DELETE FROM migrations WHERE version >= \(version)
             """)
         try reopen()
     }
+
+    package func forgetGroups() throws { try forget(StoreFixture.withoutGroups, migratedBy: 9) }
 
     /// Moves a store in a file to PostgreSQL, cut short twice.
     private func moved() throws -> PostgresStore {
@@ -189,6 +199,20 @@ package final class StoreFixture {
         }
         (schema, kind) = (settings, .postgres)
         return try StoreFixture.openPostgres(settings)
+    }
+
+    /// What the doctor finds in the store; nothing in memory. A store in a file is closed for it.
+    package func findings(now: Instant? = nil) throws -> [Finding] {
+        if let schema {
+            let doctor = try PostgresDoctor(schema) { _ in }
+            doctor.now = now
+            return try doctor.examine()
+        }
+        guard kind == .sqlite else { return [] }
+        sqlite?.close()
+        let doctor = try Doctor(file) { _ in }
+        doctor.now = now
+        return try doctor.examine()
     }
 
     // MARK: - Calls

@@ -7,6 +7,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
     case callGroups = "call_groups"
     case callActs = "call_acts"
     case callLog = "call_log"
+    case leaves, tree
 
     /// A column and the kind of its values.
     package struct Column: Sendable {
@@ -75,6 +76,8 @@ package enum StoredTable: String, CaseIterable, Sendable {
                 .integer("person"), .bytes("request_id"), .hash("replay"), .hash("body"), .bytes("inputs"),
                 .bytes("reply"), .bytes("note"),
             ]
+        case .leaves: [.integer("sequence"), .integer("place"), .bytes("mark"), .bytes("opening")]
+        case .tree: [.integer("number"), .bytes("root")]
         case .callPeople: [.integer("person"), .integer("sequence")]
         case .callMerges: [.integer("merge"), .integer("sequence")]
         case .callGroups: [.integer("person"), .integer("sequence")]

@@ -1,20 +1,30 @@
-import Crypto
+package import Crypto
 import Domain
 
 /// The columns of a journal row that its leaf commits to.
-struct LeafColumns {
-    let sequence: Int64
-    let at: Int64
-    let project: Int64
-    let key: Int64?
-    let kind: Int64
-    let person: Int64?
-    let requestID: String
-    let replay: [UInt8]?
-    let body: [UInt8]?
-    let inputs: [UInt8]?
-    let reply: [UInt8]
-    let note: String?
+package struct LeafColumns {
+    package let sequence: Int64
+    package let at: Int64
+    package let project: Int64
+    package let key: Int64?
+    package let kind: Int64
+    package let person: Int64?
+    package let requestID: String
+    package let replay: [UInt8]?
+    package let body: [UInt8]?
+    package let inputs: [UInt8]?
+    package let reply: [UInt8]
+    package let note: String?
+
+    package init(
+        sequence: Int64, at: Int64, project: Int64, key: Int64?, kind: Int64, person: Int64?, requestID: String,
+        replay: [UInt8]?, body: [UInt8]?, inputs: [UInt8]?, reply: [UInt8], note: String?
+    ) {
+        (self.sequence, self.at, self.project, self.key) = (sequence, at, project, key)
+        (self.kind, self.person, self.requestID) = (kind, person, requestID)
+        (self.replay, self.body, self.inputs) = (replay, body, inputs)
+        (self.reply, self.note) = (reply, note)
+    }
 
     /// The columns that an erasure removes.
     fileprivate var content: [UInt8] {
@@ -36,24 +46,24 @@ struct LeafColumns {
 /// What a leaf commits to for each person of its call, and for the call itself. The first part is that of the call and of its own
 /// person. The leaf has a commitment to each part: a hash of a random salt and the facts. An erasure keeps the commitments of the
 /// erased people, and removes their salts and facts. So the leaf stays checkable, and nobody can guess a value.
-struct LeafOpening: Equatable {
+package struct LeafOpening: Equatable {
     /// One part of a leaf.
-    enum Content: Equatable {
+    package enum Content: Equatable {
         case open(salt: [UInt8], facts: [UInt8])
         case sealed(Digest)
     }
 
-    struct Part: Equatable {
+    package struct Part: Equatable {
         /// The person; 0 for a call about nobody.
-        let person: Int64
-        var content: Content
+        package let person: Int64
+        package var content: Content
     }
 
-    private(set) var parts: [Part]
+    package private(set) var parts: [Part]
     /// The salt that the salts of all parts follow from; nil after a part was sealed, because its salt must not follow from anything.
     private var root: [UInt8]?
 
-    static let saltBytes = 16
+    package static let saltBytes = 16
     private static let allOpen: UInt8 = 1
     private static let someSealed: UInt8 = 2
 
@@ -62,7 +72,7 @@ struct LeafOpening: Equatable {
     /// - Parameters:
     ///   - person: the person of the call; 0 for a call about nobody.
     ///   - facts: the facts of each person, the call's own person first.
-    init(salt: [UInt8], _ facts: [(person: Int64, facts: [UInt8])], _ hasher: SHA256) {
+    package init(salt: [UInt8], _ facts: [(person: Int64, facts: [UInt8])], _ hasher: SHA256) {
         root = salt
         parts = facts.map { part in
             Part(
@@ -79,7 +89,7 @@ struct LeafOpening: Equatable {
     }
 
     /// The bytes of the `opening` column. One salt stands for all parts until one of them is sealed.
-    func packed() -> [UInt8] {
+    package func packed() -> [UInt8] {
         var packer = Packer()
         if let root {
             packer.add(LeafOpening.allOpen)
@@ -107,7 +117,7 @@ struct LeafOpening: Equatable {
         return packer.bytes
     }
 
-    init?(packed bytes: [UInt8], _ hasher: SHA256) {
+    package init?(packed bytes: [UInt8], _ hasher: SHA256) {
         var unpacker = Unpacker(bytes)
         func take(_ count: Int) -> [UInt8]? {
             var taken: [UInt8] = []
@@ -143,16 +153,16 @@ struct LeafOpening: Equatable {
         if parts.isEmpty { return nil }
     }
 
-    /// The people of a packed opening, without its other contents.
-    static func people(packed bytes: [UInt8]) -> Set<Int64> {
+    /// The people of a packed opening, the call's own person first, without its other contents.
+    package static func people(packed bytes: [UInt8]) -> [Int64] {
         var unpacker = Unpacker(bytes)
-        var people: Set<Int64> = []
+        var people: [Int64] = []
         func skip(_ count: Int) { for _ in 0..<count { _ = unpacker.byte() } }
         let form = unpacker.byte()
         if form == allOpen { skip(saltBytes) }
         while !unpacker.isAtEnd {
             guard let person = unpacker.zigzag() else { break }
-            people.insert(person)
+            people.append(person)
             let isSealed = form == someSealed && unpacker.byte() == 1
             if isSealed {
                 skip(Digest.byteCount)
@@ -181,10 +191,12 @@ struct LeafOpening: Equatable {
     }
 
     /// The leaf of a call.
-    func leaf(_ columns: LeafColumns, _ hasher: SHA256) -> Digest { MerkleTree.leaf(content(columns, hasher), hasher) }
+    package func leaf(_ columns: LeafColumns, _ hasher: SHA256) -> Digest {
+        MerkleTree.leaf(content(columns, hasher), hasher)
+    }
 
     /// The bytes that the leaf of a call is the hash of (``LeafContent``).
-    func content(_ columns: LeafColumns, _ hasher: SHA256) -> [UInt8] {
+    package func content(_ columns: LeafColumns, _ hasher: SHA256) -> [UInt8] {
         var content = columns.head
         for place in parts.indices { content += commitment(place, columns, hasher).bytes }
         return content
@@ -192,7 +204,7 @@ struct LeafOpening: Equatable {
 
     /// Keeps only the commitments of some people, and of the call itself if the call loses its content. Returns false if nothing
     /// changes.
-    mutating func seal(
+    package mutating func seal(
         _ people: Set<Int64>, andCall isCallSealed: Bool, _ columns: LeafColumns, _ hasher: SHA256
     ) -> Bool {
         var isChanged = false
@@ -206,5 +218,5 @@ struct LeafOpening: Equatable {
     }
 
     /// The first bytes of a leaf, which name the row that differs from its leaf.
-    static func mark(of leaf: Digest) -> [UInt8] { Array(leaf.bytes.prefix(4)) }
+    package static func mark(of leaf: Digest) -> [UInt8] { Array(leaf.bytes.prefix(4)) }
 }

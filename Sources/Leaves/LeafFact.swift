@@ -1,7 +1,7 @@
-import Domain
+package import Domain
 
 /// One fact of a call as the tree over the journal keeps it: with hashes instead of values. A hash has the key of the store's hash.
-enum LeafFact: Hashable {
+package enum LeafFact: Hashable {
     case personMade
     case linked(type: UInt8, Hash128)
     case unlinked(type: UInt8, Hash128)
@@ -18,14 +18,14 @@ enum LeafFact: Hashable {
     case strategySet(version: Int64, content: UInt64)
 
     /// The tables of the directory.
-    enum Thing: UInt8, CaseIterable {
+    package enum Thing: UInt8, CaseIterable {
         case project = 1
         case app = 2
         case key = 3
     }
 
     /// The fact of a change, and the person of the fact; nil for a change that leaves no fact of its own.
-    static func of(_ change: Change, _ hash: KeyedHash) -> (person: Int64, facts: [LeafFact])? {
+    package static func of(_ change: Change, _ hash: KeyedHash) -> (person: Int64, facts: [LeafFact])? {
         switch change {
         case .personMade(let person, _): (person.rawValue, [.personMade])
         case .linked(let person, let identity):
@@ -101,14 +101,14 @@ enum LeafFact: Hashable {
     }
 
     /// A column of the directory for its hash.
-    enum Column {
+    package enum Column {
         case integer(Int64?)
         case text(String?)
         case bytes([UInt8]?)
     }
 
     /// The facts of a project, an app or a key, in the order of the columns of its table.
-    static func made(
+    package static func made(
         _ thing: Thing, _ id: Int64, _ name: String, _ columns: [Column], _ hash: KeyedHash
     ) -> [LeafFact] {
         var packer = Packer()
@@ -130,7 +130,7 @@ enum LeafFact: Hashable {
     }
 
     /// The hash of the content of a row, a document or a strategy.
-    static func content(_ bytes: [UInt8], _ hash: KeyedHash, recognition: UInt64? = nil, device: UInt64? = nil)
+    package static func content(_ bytes: [UInt8], _ hash: KeyedHash, recognition: UInt64? = nil, device: UInt64? = nil)
         -> UInt64
     {
         var whole = hash.hash(tag: contentTag, bytes.span).low
@@ -147,7 +147,7 @@ enum LeafFact: Hashable {
 // MARK: - Packing
 
 extension LeafFact {
-    func pack(into packer: inout Packer) {
+    package func pack(into packer: inout Packer) {
         func add(_ code: UInt8, _ numbers: Int64..., hash: Hash128? = nil, content: UInt64? = nil) {
             packer.add(code)
             for number in numbers { packer.add(zigzag: number) }
@@ -171,7 +171,7 @@ extension LeafFact {
         }
     }
 
-    init?(unpacking unpacker: inout Unpacker) {
+    package init?(unpacking unpacker: inout Unpacker) {
         func thing() -> Thing? { unpacker.small().flatMap(Thing.init) }
         func content() -> UInt64? { unpacker.fixed() }
         func hash() -> Hash128? {
@@ -221,7 +221,7 @@ extension LeafFact {
     }
 
     /// Reads all facts of a person; nil for bytes that this version cannot read.
-    static func unpack(_ bytes: [UInt8]) -> [LeafFact]? {
+    package static func unpack(_ bytes: [UInt8]) -> [LeafFact]? {
         var unpacker = Unpacker(bytes)
         var facts: [LeafFact] = []
         while !unpacker.isAtEnd {
