@@ -5,11 +5,17 @@ package struct Finding: Equatable, Sendable {
     package let description: String
     /// Whether the store itself is whole.
     package let isWarning: Bool
+    /// The call whose facts differ.
+    package let call: JournalSequence?
+    /// The person with the problem.
+    package let person: PersonID?
 
-    package init(code: String, description: String, isWarning: Bool = false) {
-        self.code = code
-        self.description = description
-        self.isWarning = isWarning
+    package init(
+        code: String, description: String, isWarning: Bool = false, call: JournalSequence? = nil,
+        person: PersonID? = nil
+    ) {
+        (self.code, self.description, self.isWarning) = (code, description, isWarning)
+        (self.call, self.person) = (call, person)
     }
 }
 

@@ -1,4 +1,4 @@
-import Domain
+package import Domain
 
 /// A fact that differs from the leaf of its call.
 package struct LeafDifference: Sendable {
@@ -12,17 +12,19 @@ package struct LeafDifference: Sendable {
     /// The place of the fact among the facts of its call.
     package let order: Int
 
-    /// The code and the text of a finding about the difference.
+    /// The finding about the difference.
     ///
     /// - Parameter canRepair: whether `onym doctor --repair` works on the store.
-    package func finding(canRepair: Bool) -> (code: String, text: String) {
+    package func finding(canRepair: Bool) -> Finding {
         let (code, what) = fact.finding(isMissing: isMissing)
         let place = person == 0 ? "" : " of person \(person)"
         let state =
             isMissing
             ? "The store does not have \(what)\(place) that call \(call) made."
             : "Call \(call) did not make \(what)\(place) that the store has."
-        return (code, "\(state) \(canRepair ? advice : LeafDifference.restore)")
+        return Finding(
+            code: code, description: "\(state) \(canRepair ? advice : LeafDifference.restore)",
+            call: JournalSequence(rawValue: call), person: person == 0 ? nil : PersonID(rawValue: person))
     }
 
     static let restore = "Restore a copy."

@@ -5,11 +5,11 @@ package import Domain
 package struct TreeComparison<Facts: StoredFacts> {
     /// Where findings go.
     package struct Report {
-        let found: (_ code: String, _ text: String) -> Void
+        let found: (Finding) -> Void
         let differs: (LeafDifference) -> Void
 
         package init(
-            found: @escaping (_ code: String, _ text: String) -> Void, differs: @escaping (LeafDifference) -> Void
+            found: @escaping (Finding) -> Void, differs: @escaping (LeafDifference) -> Void
         ) {
             (self.found, self.differs) = (found, differs)
         }
@@ -107,20 +107,28 @@ package struct TreeComparison<Facts: StoredFacts> {
         return end
     }
 
+    private func found(_ code: String, _ text: String, _ call: Int64?, _ person: Int64? = nil) {
+        report.found(
+            Finding(
+                code: code, description: text, call: call.map(JournalSequence.init),
+                person: person.map(PersonID.init)))
+    }
+
     /// Compares a call with its leaf, and notes the leaf's facts. Returns the number of facts.
     private mutating func compare(_ row: LeafRow) throws(Facts.Tree.Failure) -> Int {
         let call = row.sequence
         var (leaf, count, isMade) = (MerkleTree.empty, 0, true)
         if row.place != edge.count {
-            report.found(
-                "leaf", "Call \(call) has the place \(row.place) in the tree, and not \(edge.count). Restore a copy.")
+            found(
+                "leaf", "Call \(call) has the place \(row.place) in the tree, and not \(edge.count). Restore a copy.",
+                call)
             differs = true
         }
         if row.place == 0 {
             leaf = MerkleTree.leaf(row.opening, hasher)
         } else if let columns = row.columns {
             guard let opening = LeafOpening(packed: row.opening, hasher) else {
-                report.found("leaf", "The leaf of call \(call) cannot be read. Restore a copy.")
+                found("leaf", "The leaf of call \(call) cannot be read. Restore a copy.", call)
                 differs = true
                 _ = edge.add(leaf, hasher)
                 return 0
@@ -130,19 +138,20 @@ package struct TreeComparison<Facts: StoredFacts> {
             owners[call] = columns.person
             count = note(opening, of: call)
         } else {
-            report.found("leaf", "Call \(call) is in the tree and not in the journal. Restore a copy.")
+            found("leaf", "Call \(call) is in the tree and not in the journal. Restore a copy.", call)
             (isMade, differs) = (false, true)
         }
         if isMade, LeafOpening.mark(of: leaf) != row.mark {
-            report.found("leaf", "Call \(call) differs from its leaf: the journal was changed. Restore a copy.")
+            found("leaf", "Call \(call) differs from its leaf: the journal was changed. Restore a copy.", call)
             differs = true
         }
         if let computed = edge.add(leaf, hasher) {
             let kept = try store.tree.keptRoot(edge.count / MerkleEdge.keptLeaves - 1)
             if kept != computed, !differs {
-                report.found(
+                found(
                     "head",
-                    "The tree has another hash for the \(MerkleEdge.keptLeaves) calls up to \(call). Restore a copy.")
+                    "The tree has another hash for the \(MerkleEdge.keptLeaves) calls up to \(call). Restore a copy.",
+                    call)
             }
             differs = false
         }
@@ -157,7 +166,7 @@ package struct TreeComparison<Facts: StoredFacts> {
                 continue
             }
             guard let facts = LeafFact.unpack(packed) else {
-                report.found("leaf", "The leaf of call \(call) has facts that this version cannot read.")
+                found("leaf", "The leaf of call \(call) has facts that this version cannot read.", call)
                 continue
             }
             count += facts.count
@@ -206,9 +215,10 @@ package struct TreeComparison<Facts: StoredFacts> {
         case .strategy(let version, let document, let project):
             count(stored, .strategySet(version: version, content: LeafFact.content(document, hash)))
             if let own = projects[stored.call], own != project {
-                report.found(
+                found(
                     "strategy_differs",
-                    "Version \(version) of a strategy is of project \(project), and its call \(stored.call) of \(own). \(LeafDifference.restore)"
+                    "Version \(version) of a strategy is of project \(project), and its call \(stored.call) of \(own). \(LeafDifference.restore)",
+                    stored.call
                 )
             }
         case .listed: listed.insert(CallOfPerson(call: stored.call, person: stored.person))
@@ -248,8 +258,9 @@ package struct TreeComparison<Facts: StoredFacts> {
             let state =
                 listed.contains(call)
                 ? "has call \(call.call), which did not touch the person." : "lacks call \(call.call)."
-            report.found(
-                "call_people", "The list of the calls of person \(call.person) \(state) \(LeafDifference.restore)")
+            found(
+                "call_people", "The list of the calls of person \(call.person) \(state) \(LeafDifference.restore)",
+                call.call, call.person)
         }
     }
 
@@ -333,17 +344,19 @@ package struct TreeComparison<Facts: StoredFacts> {
             let thing = Thing(kind: stored.kind, id: stored.id)
             seen.insert(thing)
             if !isAsMade(stored, thing) {
-                report.found(
+                found(
                     thing.kind.code(isGone: false),
-                    "\(thing.kind.title) \(thing.id) is not as a call made it. Restore a copy, or make a new one.")
+                    "\(thing.kind.title) \(thing.id) is not as a call made it. Restore a copy, or make a new one.",
+                    stored.madeBy)
             }
         }
         for thing in made.keys.filter({ !seen.contains($0) }).sorted(by: {
             ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id)
         }) {
-            report.found(
+            found(
                 thing.kind.code(isGone: true),
-                "\(thing.kind.title) \(thing.id) does not exist any more. Restore a copy, or make a new one.")
+                "\(thing.kind.title) \(thing.id) does not exist any more. Restore a copy, or make a new one.",
+                made[thing]?.call)
         }
     }
 

@@ -68,11 +68,57 @@ struct ControlClient {
         func call(
             _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
         ) throws(CommandFault) -> Answer {
+            try begin(method, path, body: body, in: project).answer()
+        }
+
+        /// Sends a request, and does not wait for the answer.
+        func begin(
+            _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
+        ) throws(CommandFault) -> BegunCall {
             if let storesFault, Session.storePaths.contains(where: path.hasPrefix) { throw storesFault }
             guard let descriptor = try client.connect() else {
                 throw .unreadable("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
-            let answer = try client.exchange(client.request(method, path, body, project), descriptor)
+            return BegunCall(client.request(method, path, body, project), descriptor, move)
+        }
+    }
+
+    /// A call whose request is sent.
+    final class BegunCall {
+        private let descriptor: CInt
+        private let move: StoreMove?
+
+        fileprivate init(_ request: [UInt8], _ descriptor: CInt, _ move: StoreMove?) {
+            (self.descriptor, self.move) = (descriptor, move)
+            var timeout = timeval(tv_sec: ControlClient.seconds, tv_usec: 0)
+            let size = socklen_t(MemoryLayout<timeval>.size)
+            unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, size)
+            unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, size)
+            var rest = request[...]
+            while !rest.isEmpty {
+                let sent = unsafe rest.withUnsafeBytes {
+                    unsafe send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
+                }
+                // A server that refuses early has answered before it has read the whole request.
+                guard sent > 0 else { break }
+                rest = rest.dropFirst(sent)
+            }
+        }
+
+        deinit { close(descriptor) }
+
+        /// Reads the answer up to the connection's end, because the server closes the connection.
+        func answer() throws(CommandFault) -> Answer {
+            var bytes: [UInt8] = []
+            var piece = [UInt8](repeating: 0, count: 65_536)
+            while bytes.count <= ControlClient.answerBytes {
+                let count = unsafe recv(descriptor, &piece, piece.count, 0)
+                guard count > 0 else { break }
+                bytes += piece[..<count]
+            }
+            guard let answer = Answer(bytes) else {
+                throw .unreadable("The server closed the connection without an answer; its log may have the reason.")
+            }
             // The store of this process refuses all writes.
             if let move, answer.status == 503 { throw .failed(move.refusal) }
             return answer
@@ -147,35 +193,6 @@ struct ControlClient {
         if let project = other ?? project { head += "Onym-Project: \(project)\r\n" }
         if let body { head += "Content-Type: application/json\r\nContent-Length: \(body.count)\r\n" }
         return Array((head + "\r\n").utf8) + (body ?? [])
-    }
-
-    /// Sends a request, and reads the answer up to the connection's end, because the server closes the connection.
-    private func exchange(_ request: [UInt8], _ descriptor: CInt) throws(CommandFault) -> Answer {
-        defer { close(descriptor) }
-        var timeout = timeval(tv_sec: ControlClient.seconds, tv_usec: 0)
-        let size = socklen_t(MemoryLayout<timeval>.size)
-        unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, size)
-        unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, size)
-        var rest = request[...]
-        while !rest.isEmpty {
-            let sent = unsafe rest.withUnsafeBytes {
-                unsafe send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
-            }
-            // A server that refuses early has answered before it has read the whole request; the answer is read below.
-            guard sent > 0 else { break }
-            rest = rest.dropFirst(sent)
-        }
-        var answer: [UInt8] = []
-        var piece = [UInt8](repeating: 0, count: 65_536)
-        while answer.count <= ControlClient.answerBytes {
-            let count = unsafe recv(descriptor, &piece, piece.count, 0)
-            guard count > 0 else { break }
-            answer += piece[..<count]
-        }
-        guard let answer = Answer(answer) else {
-            throw .unreadable("The server closed the connection without an answer; its log may have the reason.")
-        }
-        return answer
     }
 }
 

@@ -32,7 +32,7 @@ enum DoctorCommand: ProgramCommand {
             throw .usage("--repair examines the whole store, so not with --quick.")
         }
         if isQuick, context.database != nil {
-            throw .usage("--quick is for the embedded store, which has a tree over its journal.")
+            throw .usage("--quick is for the embedded store.")
         }
         if context.arguments.has("repair") { return try repair(context) }
         if context.arguments.has("yes") { throw .usage("--yes is for --repair.") }
@@ -43,7 +43,8 @@ enum DoctorCommand: ProgramCommand {
     /// Puts facts right that differ from the calls that made them, and examines the store again.
     private static func repair(_ context: CommandContext) throws(CommandFault) -> Int32 {
         if context.database != nil {
-            throw .usage("--repair is for the embedded store, which keeps the facts of each call twice.")
+            throw .usage(
+                "--repair is for the embedded store. Restore a store in PostgreSQL from a copy of the database.")
         }
         let file = context.dataFolder.store
         let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
@@ -163,6 +164,14 @@ enum DoctorCommand: ProgramCommand {
                         json.string(finding.isWarning ? "warning" : "damage")
                         json.key("description")
                         json.string(finding.description)
+                        if let call = finding.call {
+                            json.key("call")
+                            json.decimalString(call.rawValue)
+                        }
+                        if let person = finding.person {
+                            json.key("person")
+                            json.decimalString(person.rawValue)
+                        }
                     }
                 }
             }

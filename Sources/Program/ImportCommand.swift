@@ -120,6 +120,8 @@ private final class ImportRun {
 
     private var id = ""
     private var batch = Batch()
+    /// The batches whose answers are not read yet, the first one first.
+    private var sent: [SentBatch] = []
     private var position: UInt64 = 0
     private var crc = CRC32()
     /// The place of the import in the server when the command began.
@@ -137,6 +139,16 @@ private final class ImportRun {
         /// The place of the first record in all files.
         var start: UInt64 = 0
     }
+
+    private struct SentBatch {
+        let batch: Batch
+        let path: String
+        let call: ControlClient.BegunCall
+    }
+
+    /// The batches that the server has at a time: it reads one while it decides the one before. A dry run decides one from the
+    /// answer before.
+    private var sentAtMost: Int { isDryRun ? 1 : 2 }
 
     private static let recordsPerBatch = 1000
     private static let bytesPerBatch = 1 << 20
@@ -178,6 +190,7 @@ private final class ImportRun {
             next = try lines.next()
         }
         try send()
+        try settle(downTo: 0)
         guard position >= known.position else {
             throw .failed(
                 "The import \(id) stands at byte \(known.position), and the files end before. They are other files: "
@@ -273,8 +286,25 @@ private final class ImportRun {
             ("position", String(batch.start)), ("end", String(position)), ("crc", String(crc.value)),
             ("line", String((batch.lines.first?.number ?? 1) - 1)),
         ])
-        let answer = try session.done("POST", "/onym/v1/imports/\(id)/batches\(query)", body: batch.body)
-        let refusals = try ImportRun.refusals(answer)
+        let path = "/onym/v1/imports/\(id)/batches\(query)"
+        try settle(downTo: sentAtMost - 1)
+        sent.append(SentBatch(batch: batch, path: path, call: try session.begin("POST", path, body: batch.body)))
+        batch = Batch()
+    }
+
+    /// Reads answers until the server has at most some batches.
+    private func settle(downTo count: Int) throws(CommandFault) {
+        while sent.count > count { try settle(sent.removeFirst()) }
+    }
+
+    private func settle(_ sent: SentBatch) throws(CommandFault) {
+        let batch = sent.batch
+        var answer = try sent.call.answer()
+        // The batch was decided before the batch before it, which is settled now.
+        if answer.status == 409, try answer.text(of: "code") == "wrong_position" {
+            answer = try session.call("POST", sent.path, body: batch.body)
+        }
+        let refusals = try ImportRun.refusals(try answer.done)
         var place = 0
         for refusal in refusals {
             let line = batch.lines[max(0, min(refusal.index, batch.lines.count - 1))]
@@ -287,7 +317,6 @@ private final class ImportRun {
         }
         if place < batch.lines.count { refusedInARow = 0 }
         counted.records += batch.lines.count
-        batch = Batch()
         guard refusedInARow < ImportRun.refusedInARowAtMost else {
             throw .failed(
                 "\(ImportRun.refusedInARowAtMost) records in a row were refused, so something is wrong with the file or "
@@ -369,6 +398,7 @@ private final class ImportRun {
 
     private func stop() throws(CommandFault) -> Int32 {
         try send()
+        try settle(downTo: 0)
         context.terminal.note(
             isDryRun
                 ? "Stopped. A dry run keeps nothing."

@@ -425,22 +425,23 @@ package final class PostgresDoctor {
             return
         }
         let origin = first.sequence
-        var texts: [String: [String]] = [:]
+        var found: [Finding] = []
         let report = TreeComparison<ComparedTables>.Report(
-            found: { texts[$0, default: []].append($1) },
-            differs: { difference in
-                let (code, text) = difference.finding(canRepair: false)
-                texts[code, default: []].append(text)
-            })
+            found: { found.append($0) }, differs: { found.append($0.finding(canRepair: false)) })
         var comparison = try TreeComparison(tables, hash, after: origin, upTo: last, MerkleEdge(), report)
         var after: Int64 = -1
         while let end = try comparison.comparePage(after: after) { after = end }
         try comparison.compareThings()
         let state = try ask("SELECT leaves, edge FROM state")
         if MerkleEdge(count: Int(state.integer(0, 0)), state.blob(0, 1) ?? []) != comparison.edge {
-            texts["head", default: []].append("The kept edge of the tree is not that of its leaves. Restore a copy.")
+            found.append(
+                Finding(
+                    code: "head", description: "The kept edge of the tree is not that of its leaves. Restore a copy."))
         }
-        for (code, texts) in texts.sorted(by: { $0.key < $1.key }) { found(code, texts) }
+        for (code, all) in Dictionary(grouping: found, by: \.code).sorted(by: { $0.key < $1.key }) {
+            findings += all.prefix(PostgresDoctor.describedAtMost)
+            more(code, all.count - PostgresDoctor.describedAtMost)
+        }
     }
 
     /// Checks that this version knows all kinds and types.

@@ -28,11 +28,10 @@ extension Doctor {
             after = origin
         }
         let report = TreeComparison<ComparedTables>.Report(
-            found: { self.found($0, $1) },
+            found: { self.found($0) },
             differs: { difference in
                 self.differences.append(difference)
-                let (code, text) = difference.finding(canRepair: true)
-                self.found(code, text)
+                self.found(difference.finding(canRepair: true))
             })
         var comparison = try TreeComparison(
             try ComparedTables(connection, reader, index, after: origin), KeyedHash(key: key), after: origin,

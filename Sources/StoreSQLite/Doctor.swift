@@ -404,10 +404,10 @@ package final class Doctor {
         return integers
     }
 
-    func found(_ code: String, _ description: String) {
-        broken[code, default: 0] += 1
-        if broken[code, default: 0] <= Doctor.describedAtMost {
-            findings.append(Finding(code: code, description: description))
-        }
+    func found(_ code: String, _ description: String) { found(Finding(code: code, description: description)) }
+
+    func found(_ finding: Finding) {
+        broken[finding.code, default: 0] += 1
+        if broken[finding.code, default: 0] <= Doctor.describedAtMost { findings.append(finding) }
     }
 }

@@ -177,6 +177,17 @@ struct ProjectExportTests {
         }
     }
 
+    @Test("a part of it looks at a limited number of people, also where these have nothing to tell")
+    func work() throws {
+        let client = try NativeClient(.sqlite)
+        let people = (0..<21_000).map { #"{"kind":"person","key":"customerid:c\#($0)"}"# + "\n" }.joined()
+        #expect(try ProjectExportTests.take(people, client).taken == 21_000)
+        let exported = try ProjectExportTests.export(client)
+        #expect(exported.lines("person").count == 21_000)
+        // Two calls of 1,000 people with an identity fill a part. The access of the people of ten calls is looked for in a part.
+        #expect(exported.parts == 13)
+    }
+
     @Test("of a random history, imported into an empty store, has equal reads", arguments: StoreKind.allCases)
     func equal(_ kind: StoreKind) throws {
         for seed in 1...(kind == .memory ? 12 : 3) as ClosedRange<UInt64> {

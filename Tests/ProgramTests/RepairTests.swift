@@ -74,6 +74,15 @@ struct RepairTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).contains { $0.contains("before-repair") })
     }
 
+    @Test("a finding for programs has the call and the person in fields of their own")
+    func fields() throws {
+        let (folder, _, fixture) = try damaged("DELETE FROM links WHERE id = 3")
+        defer { withExtendedLifetime(fixture) {} }
+        let found = run("doctor", "--json", "--data", folder)
+        let lines = found.output.matches(of: /"code":"link_missing".*?"call":"2","person":"[0-9]+"/)
+        #expect(lines.count == 1, "\(found)")
+    }
+
     @Test("and makes a lost person again, whose rows are there")
     func person() throws {
         let (folder, before, fixture) = try damaged(

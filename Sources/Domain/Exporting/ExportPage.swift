@@ -63,8 +63,12 @@ package struct ExportPage {
     /// The identities of the person that the page asked about last.
     private var held: (person: PersonID, identities: [HeldIdentity])?
 
-    /// A page ends behind the call or the row with which it has so many facts.
+    /// The facts of calls and the rows that the page has looked at.
+    private var looked = 0
+
+    /// A page ends behind the call or the row with which it has so many facts, or has looked at so many.
     package static let factsPerPage = 4000
+    private static let lookedAtPerPage = 20_000
     private static let callsReadAtOnce = 32
     private static let rowsReadAtOnce = 500
 
@@ -102,7 +106,9 @@ package struct ExportPage {
         next = place
     }
 
-    private var isFull: Bool { lines.count >= ExportPage.factsPerPage }
+    private var isFull: Bool {
+        lines.count >= ExportPage.factsPerPage || looked >= ExportPage.lookedAtPerPage
+    }
 
     private mutating func add(_ fact: ExportedFact, made: RecordedCall? = nil, ended: RecordedCall? = nil) {
         lines.append(ExportedLine(fact, made: made, ended: ended))
@@ -112,16 +118,19 @@ package struct ExportPage {
     private mutating func readCalls(
         _ place: inout Place, _ take: (inout ExportPage, RecordedCall) throws(StoreFault) -> Void
     ) throws(StoreFault) -> Bool {
+        // One call of an import fills a page.
+        var limit = 1
         while !isFull {
-            let calls = try snapshot.calls(
-                after: JournalSequence(rawValue: place.after), limit: ExportPage.callsReadAtOnce)
+            let calls = try snapshot.calls(after: JournalSequence(rawValue: place.after), limit: limit)
             for call in calls {
                 if call.sequence > place.upTo { return true }
                 if call.project == project { try take(&self, call) }
                 place.after = call.sequence.rawValue
+                looked += call.facts.count
                 if isFull { return false }
             }
-            if calls.count < ExportPage.callsReadAtOnce { return true }
+            if calls.count < limit { return true }
+            limit = min(2 * limit, ExportPage.callsReadAtOnce)
         }
         return false
     }
@@ -140,6 +149,7 @@ package struct ExportPage {
                 }
                 place.after = row.number.rawValue
             }
+            looked += rows.count
             if rows.count < ExportPage.rowsReadAtOnce { return true }
         }
         return false
