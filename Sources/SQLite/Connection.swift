@@ -6,6 +6,9 @@ package final class Connection {
     package enum Mode: Sendable { case create, readWrite, readOnly }
 
     private let handle: OpaquePointer
+    /// The statements around a reading, once they are prepared. Their text takes longer to parse than many a question.
+    private var begin: OpaquePointer?
+    private var commit: OpaquePointer?
     /// The function that SQLite calls regularly while statements run.
     private let progress = ProgressWatch()
 
@@ -33,7 +36,11 @@ package final class Connection {
         unsafe self.handle = opened
     }
 
-    deinit { unsafe sqlite3_close_v2(handle) }
+    deinit {
+        unsafe sqlite3_finalize(begin)
+        unsafe sqlite3_finalize(commit)
+        unsafe sqlite3_close_v2(handle)
+    }
 
     /// Runs statements without results.
     package func execute(_ sql: String) throws(SQLiteFault) {
@@ -69,9 +76,20 @@ package final class Connection {
 
     /// Runs a body that reads the facts of one moment.
     package func reading<Result>(_ body: () throws(SQLiteFault) -> Result) throws(SQLiteFault) -> Result {
-        try execute("BEGIN")
-        defer { try? execute("COMMIT") }
+        try unsafe run(&begin, "BEGIN")
+        defer { try? unsafe run(&commit, "COMMIT") }
         return try body()
+    }
+
+    /// Runs a statement that stays prepared.
+    private func run(_ kept: inout OpaquePointer?, _ sql: String) throws(SQLiteFault) {
+        if unsafe kept == nil {
+            try check(
+                unsafe sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &kept, nil))
+        }
+        let code = unsafe sqlite3_step(kept)
+        defer { unsafe sqlite3_reset(kept) }
+        if code != SQLITE_DONE { throw fault(code) }
     }
 
     /// Sets how long a statement waits for another process's lock.

@@ -220,9 +220,9 @@ package struct ExportPage {
     private mutating func takeProperties(_ kind: DocumentKind, of person: PersonID, _ place: Place) throws(StoreFault) {
         guard let dialect = Holdings.propertyKinds.first(where: { $0.kind == kind })?.dialect else { return }
         let key = DocumentKey(kind, of: person)
-        guard written.insert(key).inserted,
-            let attributes = try body(key, upTo: place.upTo).flatMap(Attributes.init(packed:))
+        guard !written.contains(key), let attributes = try body(key, upTo: place.upTo).flatMap(Attributes.init(packed:))
         else { return }
+        written.insert(key)
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
             add(.property(person, dialect, name: name, entry))
         }
