@@ -144,13 +144,17 @@ private final class ImportRun {
         let batch: Batch
         let path: String
         let call: ControlClient.BegunCall
+        let begun = MonotonicMoment.now
     }
 
     /// The batches that the server has at a time: it reads one while it decides the one before. A dry run decides one from the
-    /// answer before.
-    private var sentAtMost: Int { isDryRun ? 1 : 2 }
+    /// answer before, and a server with other callers has time for these between two batches.
+    private var sentAtMost: Int { isDryRun || !session.isAlone ? 1 : 2 }
+    /// The records of the next batch. All callers of a server wait while it decides a batch.
+    private var recordsAtOnce = ImportRun.recordsPerBatch.upperBound
 
-    private static let recordsPerBatch = 1000
+    private static let recordsPerBatch = 50...1000
+    private static let secondsOfBatch = 0.012
     private static let bytesPerBatch = 1 << 20
     private static let refusedInARowAtMost = 10_000
     private static let secondsBetweenLines: Double = 10
@@ -275,7 +279,7 @@ private final class ImportRun {
         batch.lines.append(line)
         crc.add(bytes)
         position += UInt64(bytes.count)
-        if batch.lines.count >= ImportRun.recordsPerBatch || batch.body.count >= ImportRun.bytesPerBatch {
+        if batch.lines.count >= recordsAtOnce || batch.body.count >= ImportRun.bytesPerBatch {
             try send()
         }
     }
@@ -300,6 +304,11 @@ private final class ImportRun {
     private func settle(_ sent: SentBatch) throws(CommandFault) {
         let batch = sent.batch
         var answer = try sent.call.answer()
+        if !session.isAlone {
+            let part = ImportRun.secondsOfBatch / max(0.001, MonotonicMoment.now.seconds(since: sent.begun))
+            let wanted = Int(Double(batch.lines.count) * min(2, part))
+            recordsAtOnce = min(max(wanted, ImportRun.recordsPerBatch.lowerBound), ImportRun.recordsPerBatch.upperBound)
+        }
         // The batch was decided before the batch before it, which is settled now.
         if answer.status == 409, try answer.text(of: "code") == "wrong_position" {
             answer = try session.call("POST", sent.path, body: batch.body)
