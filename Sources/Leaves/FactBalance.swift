@@ -5,13 +5,6 @@ import Domain
 ///
 /// It is no part of the generic comparison, so that the many keys have a type that the compiler knows.
 struct FactBalance {
-    /// A fact of a call, as a leaf and a table may have it.
-    private struct Known: Hashable {
-        let call: Int64
-        let person: Int64
-        let fact: LeafFact
-    }
-
     private struct CallOfPerson: Hashable {
         let call: Int64
         let person: Int64
@@ -27,13 +20,13 @@ struct FactBalance {
     private let historyEnd: Int64
 
     /// How many more the leaves have than the tables.
-    private var balance: [Known: Int] = [:]
+    private var balance: [FactOfCall: Int] = [:]
     /// The facts of leaves in their order, and the facts of tables about links with the links' numbers.
-    private var noted: [Known] = []
-    private var links: [(fact: Known, number: Int64)] = []
+    private var noted: [FactOfCall] = []
+    private var links: [(fact: FactOfCall, number: Int64)] = []
     private var sealed: Set<CallOfPerson> = []
     /// Rows and documents whose content an erasure or a later call has removed.
-    private var emptied: [Known] = []
+    private var emptied: [FactOfCall] = []
     /// The projects and the own people of the calls.
     private(set) var projects: [Int64: Int64] = [:]
     private var owners: [Int64: Int64] = [:]
@@ -81,12 +74,12 @@ struct FactBalance {
                 continue
             }
             count += facts.count
-            for fact in facts { note(Known(call: call, person: part.person, fact: fact)) }
+            for fact in facts { note(FactOfCall(call, part.person, fact)) }
         }
         return isReadable ? count : nil
     }
 
-    private mutating func note(_ known: Known) {
+    private mutating func note(_ known: FactOfCall) {
         switch known.fact {
         case .made(let kind, let id, let content): made[Thing(kind: kind, id: id)] = (content, known.call)
         case .named(let kind, let id, let name): names[Thing(kind: kind, id: id)] = name
@@ -161,12 +154,12 @@ struct FactBalance {
         }
     }
 
-    private func known(_ stored: StoredFact, _ fact: LeafFact) -> Known {
-        Known(call: stored.call, person: stored.person, fact: fact)
+    private func known(_ stored: StoredFact, _ fact: LeafFact) -> FactOfCall {
+        FactOfCall(stored.call, stored.person, fact)
     }
 
     @discardableResult
-    private mutating func count(_ stored: StoredFact, _ fact: LeafFact) -> Known {
+    private mutating func count(_ stored: StoredFact, _ fact: LeafFact) -> FactOfCall {
         let known = known(stored, fact)
         balance[known, default: 0] -= 1
         return known
@@ -174,12 +167,14 @@ struct FactBalance {
 
     /// Whether a fact is an emptied one, but for its content.
     private static func matches(_ fact: LeafFact, _ emptied: LeafFact) -> Bool {
-        switch (fact, emptied) {
-        case (.rowAdded(let kind, let at, _), .rowAdded(let otherKind, let otherAt, _)):
-            kind == otherKind && at == otherAt
-        case (.documentPut(let kind, let key, _), .documentPut(let otherKind, let otherKey, _)):
-            kind == otherKind && key == otherKey
-        default: false
+        switch fact {
+        case .rowAdded(let kind, let at, _):
+            if case .rowAdded(kind, at, _) = emptied { true } else { false }
+        case .documentPut(let kind, let key, _):
+            if case .documentPut(kind, key, _) = emptied { true } else { false }
+        case .personMade, .linked, .unlinked, .rowSuperseded, .merged, .mergeUndone, .personErased, .made, .revoked,
+            .named, .strategySet:
+            false
         }
     }
 
@@ -196,9 +191,9 @@ struct FactBalance {
             }
             if let match { rest[match.key] = match.value == 1 ? nil : match.value - 1 }
         }
-        var orders: [Known: Int] = [:]
+        var orders: [FactOfCall: Int] = [:]
         for (place, known) in noted.enumerated() where rest[known] != nil { orders[known] = place }
-        var numbers: [Known: [Int64]] = [:]
+        var numbers: [FactOfCall: [Int64]] = [:]
         for (known, number) in links where rest[known] != nil { numbers[known, default: []].append(number) }
         var differences: [LeafDifference] = []
         for (known, count) in rest.sorted(by: { ($0.key.call, $0.key.person) < ($1.key.call, $1.key.person) }) {

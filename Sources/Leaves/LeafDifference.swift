@@ -1,5 +1,16 @@
 package import Domain
 
+/// A fact of a call, as a leaf and a table may have it.
+package struct FactOfCall: Hashable, Sendable {
+    package let call: Int64
+    package let person: Int64
+    package let fact: LeafFact
+
+    package init(_ call: Int64, _ person: Int64, _ fact: LeafFact) {
+        (self.call, self.person, self.fact) = (call, person, fact)
+    }
+}
+
 /// A fact that differs from the leaf of its call.
 package struct LeafDifference: Sendable {
     package let call: Int64
@@ -11,6 +22,8 @@ package struct LeafDifference: Sendable {
     package let link: Int64?
     /// The place of the fact among the facts of its call.
     package let order: Int
+
+    package var known: FactOfCall { FactOfCall(call, person, fact) }
 
     /// The finding about the difference.
     ///

@@ -13,23 +13,11 @@ struct CopiedFacts {
         let name: String
     }
 
-    private struct Key: Hashable {
-        let call: Int64
-        let person: Int64
-        let fact: LeafFact
-
-        init(_ call: Int64, _ person: Int64, _ fact: LeafFact) {
-            (self.call, self.person, self.fact) = (call, person, fact)
-        }
-
-        init(_ difference: LeafDifference) { self.init(difference.call, difference.person, difference.fact) }
-    }
-
     /// The name under which the connection has the copy.
     static let name = "copy"
 
     /// The rows of each fact: a call may have made several rows that do not differ.
-    private var places: [Key: [Place]] = [:]
+    private var places: [FactOfCall: [Place]] = [:]
     private var columns: [String: [String]] = [:]
 
     /// Attaches a copy of the store.
@@ -51,10 +39,10 @@ struct CopiedFacts {
 
     /// Finds the rows of the facts that a store lost.
     init(_ connection: Connection, _ hash: KeyedHash, of lost: [LeafDifference]) throws(SQLiteFault) {
-        let wanted = Set(lost.map(Key.init))
+        let wanted = Set(lost.map(\.known))
         let calls = Set(lost.map(\.call))
         if wanted.isEmpty { return }
-        func keep(_ place: Place, _ key: Key) {
+        func keep(_ place: Place, _ key: FactOfCall) {
             if wanted.contains(key) { places[key, default: []].append(place) }
         }
         let rows = try connection.prepare(
@@ -69,7 +57,7 @@ struct CopiedFacts {
                 device: rows.optionalInteger(7).map { UInt64(bitPattern: $0) })
             let fact = LeafFact.rowAdded(
                 kind: UInt8(truncatingIfNeeded: rows.integer(3)), at: rows.integer(4), content: content)
-            let key = Key(rows.integer(1), rows.integer(2), fact)
+            let key = FactOfCall(rows.integer(1), rows.integer(2), fact)
             keep(Place(table: "rows", id: rows.integer(0), name: "row"), key)
         }
         let documents = try connection.prepare(
@@ -84,7 +72,7 @@ struct CopiedFacts {
             let fact = LeafFact.documentPut(
                 kind: UInt8(truncatingIfNeeded: documents.integer(3)), key: name,
                 content: LeafFact.content(documents.blob(5) ?? [], hash))
-            let key = Key(documents.integer(1), documents.integer(2), fact)
+            let key = FactOfCall(documents.integer(1), documents.integer(2), fact)
             keep(Place(table: "documents", id: documents.integer(0), name: "document"), key)
         }
         let strategies = try connection.prepare(
@@ -95,7 +83,7 @@ struct CopiedFacts {
         while try strategies.step() {
             let fact = LeafFact.strategySet(
                 version: strategies.integer(1), content: LeafFact.content(strategies.blob(2) ?? [], hash))
-            let key = Key(strategies.integer(0), 0, fact)
+            let key = FactOfCall(strategies.integer(0), 0, fact)
             keep(Place(table: "strategies", id: strategies.integer(0), name: "strategy"), key)
         }
         for table in Set(places.values.joined().map(\.table)) {
@@ -114,7 +102,7 @@ struct CopiedFacts {
 
     /// The change that takes a lost fact from the copy; nil if the copy does not have it.
     mutating func step(for lost: LeafDifference) -> StoreRepair.Step? {
-        guard let place = places[Key(lost)]?.popLast(), let columns = columns[place.table] else { return nil }
+        guard let place = places[lost.known]?.popLast(), let columns = columns[place.table] else { return nil }
         let key = place.table == "strategies" ? "made_by" : "id"
         // A row may have been replaced since the copy.
         let values = columns.map { column in
