@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -28,25 +27,27 @@ class Server:
             self.environment = {**os.environ, "LD_PRELOAD": library, "ONYM_SHIM": self.folder}
         made = subprocess.run([program, "init", "--data", self.folder + "/data", "--json"], check=True, capture_output=True, text=True)
         self.keys = json.loads(made.stdout)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        # The program takes a free port, and has the same one after another start.
+        self.address = "127.0.0.1:0"
         self.log = open(self.folder + "/log", "w")
         self.mode, self.flags = mode, flags
-        self.base = f"http://{self.address}"
         self.start()
 
     def start(self):
+        before = len(self.log_text())
         self.process = subprocess.Popen(
             [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log, env=self.environment)
-        for _ in range(200):
-            try:
-                if self.call("GET", "/readyz")[0] == 200:
-                    break
-            except OSError:
-                time.sleep(0.05)
+        for _ in range(600):
+            listening = re.search(r'"listening":"http:\\?/\\?/([0-9.:]+)"', self.log_text()[before:])
+            if listening:
+                break
+            if self.process.poll() is not None:
+                raise RuntimeError("The server ends at its start: " + self.log_text())
+            time.sleep(0.05)
         else:
-            raise RuntimeError("The server does not start: " + open(self.folder + "/log").read())
+            raise RuntimeError("The server does not start: " + self.log_text())
+        self.address = listening[1]
+        self.base = f"http://{self.address}"
 
     def set_clock(self, seconds):
         """Sets the clock of the program ahead by some seconds."""
@@ -124,7 +125,7 @@ class Tab:
         self.server = server
         self.context = context or browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce")
         self.page = self.context.new_page()
-        self.page.set_default_timeout(8000)
+        self.page.set_default_timeout(30_000)
         self.faults = []
         self.allowed = []
         self.asked = []

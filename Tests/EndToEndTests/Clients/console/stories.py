@@ -1417,30 +1417,45 @@ def budgets(scene):
     assert median(paint) > 0
 
 
+def tell(browser, name, program, files, pictures):
+    """Runs a story. What went wrong in it, or None: also where the server did not start or end, or a tab did not close."""
+    run, faults = STORIES[name], []
+
+    def attempt(step):
+        try:
+            return step()
+        except Exception:
+            faults.append(traceback.format_exc(limit=4))
+
+    server = attempt(lambda: Server(program, getattr(run, "mode", "production"), getattr(run, "flags", ()), getattr(run, "has_shim", False)))
+    if server is None:
+        return faults[0]
+    scene = Scene(browser, server, files, pictures)
+    attempt(lambda: run(scene))
+    if faults:
+        for place, tab in enumerate(scene.tabs):
+            attempt(lambda: tab.picture(pictures, f"failed-{name}-{place}"))
+    said = [fault for tab in scene.tabs for fault in tab.faults]
+    if said and not faults:
+        faults.append("the browser says: " + " | ".join(said[:5]))
+    for tab in scene.tabs:
+        if not tab.page.is_closed():
+            attempt(tab.context.close)
+    attempt(server.stop)
+    return "\n".join(faults) or None
+
+
 def main():
     program, files, pictures = sys.argv[1:4]
     wanted = sys.argv[4:] or list(STORIES)
     failed = 0
+    # A browser beside other tests waits for the processor. These bounds are for what never comes.
+    expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             begun = time.monotonic()
-            server = Server(program, getattr(STORIES[name], "mode", "production"), getattr(STORIES[name], "flags", ()), getattr(STORIES[name], "has_shim", False))
-            scene = Scene(browser, server, files, pictures)
-            fault = None
-            try:
-                STORIES[name](scene)
-                faults = [fault for tab in scene.tabs for fault in tab.faults]
-                if faults:
-                    fault = "the browser says: " + " | ".join(faults[:5])
-            except Exception:
-                fault = traceback.format_exc(limit=4)
-                for place, tab in enumerate(scene.tabs):
-                    tab.picture(pictures, f"failed-{name}-{place}")
-            for tab in scene.tabs:
-                if not tab.page.is_closed():
-                    tab.context.close()
-            server.stop()
+            fault = tell(browser, name, program, files, pictures)
             failed += fault is not None
             print(json.dumps({"story": name, "seconds": round(time.monotonic() - begun, 1), "fault": fault}), flush=True)
         browser.close()
