@@ -15,7 +15,7 @@ package enum Registry {
         StartImport.self, ImportRecords.self, FinishImport.self, UndoImport.self,
         // Notes of the server.
         NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,
-        NoteRestored.self,
+        NoteRestored.self, NoteRepaired.self,
         // The console.
         MakeConsoleLink.self, OpenConsole.self, CloseConsole.self, NoteConsoleUse.self,
         // Claim.

@@ -231,50 +231,33 @@ struct FactBalance {
     // MARK: - The directory
 
     /// Compares projects, apps and keys with the leaves of the calls that made and changed them.
-    func findings(of things: [StoredThing], after origin: Int64) -> [Finding] {
-        var findings: [Finding] = []
+    func differences(of things: [StoredThing], after origin: Int64) -> [ThingDifference] {
+        var differences: [ThingDifference] = []
         var seen: Set<Thing> = []
-        func add(_ thing: Thing, _ call: Int64?, isGone: Bool) {
-            let state = isGone ? "does not exist any more" : "is not as a call made it"
-            findings.append(
-                Finding(
-                    code: thing.kind.code(isGone: isGone),
-                    description: "\(thing.kind.title) \(thing.id) \(state). Restore a copy, or make a new one.",
-                    call: call.map(JournalSequence.init)))
+        func difference(_ thing: Thing, _ state: ThingDifference.State, _ madeBy: Int64?) -> ThingDifference {
+            ThingDifference(
+                kind: thing.kind, id: thing.id, state: state, madeBy: made[thing]?.call ?? madeBy,
+                content: made[thing]?.content, name: names[thing], revokedAt: revoked[thing])
         }
         for stored in things {
             let thing = Thing(kind: stored.kind, id: stored.id)
             seen.insert(thing)
-            if !isAsMade(stored, thing, after: origin) { add(thing, stored.madeBy, isGone: false) }
+            if isAsMade(stored, thing, after: origin) { continue }
+            let isAdded = made[thing] == nil && stored.madeBy > origin
+            differences.append(difference(thing, isAdded ? .added : .changed, stored.madeBy))
         }
         let gone = made.keys.filter { !seen.contains($0) }
         for thing in gone.sorted(by: { ($0.kind.rawValue, $0.id) < ($1.kind.rawValue, $1.id) }) {
-            add(thing, made[thing]?.call, isGone: true)
+            differences.append(difference(thing, .gone, nil))
         }
-        return findings
+        return differences
     }
 
     private func isAsMade(_ stored: StoredThing, _ thing: Thing, after origin: Int64) -> Bool {
-        for fact in LeafFact.made(stored.kind, stored.id, stored.name, stored.columns, hash) {
-            switch fact {
-            case .made(_, _, let content):
-                if let made = made[thing] {
-                    if made != (content, stored.madeBy) { return false }
-                } else if stored.madeBy > origin {
-                    return false
-                }
-            case .named(_, _, let content):
-                if let name = names[thing] {
-                    if name != content { return false }
-                } else if stored.madeBy > origin {
-                    return false
-                }
-            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone,
-                .personErased, .revoked, .strategySet:
-                break
-            }
-        }
-        let isKnown = stored.madeBy > origin || revoked[thing] != nil
-        return !isKnown || revoked[thing] == stored.revokedAt
+        let isLater = stored.madeBy > origin
+        let isMade = made[thing].map { $0 == (stored.content(hash), stored.madeBy) } ?? !isLater
+        let isNamed = names[thing].map { $0 == stored.nameHash(hash) } ?? !isLater
+        let isKnown = isLater || revoked[thing] != nil
+        return isMade && isNamed && (!isKnown || revoked[thing] == stored.revokedAt)
     }
 }

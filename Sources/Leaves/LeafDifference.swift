@@ -73,7 +73,7 @@ package struct LeafDifference: Sendable {
 }
 
 extension LeafFact.Thing {
-    var title: String {
+    package var title: String {
         switch self {
         case .project: "Project"
         case .app: "App"

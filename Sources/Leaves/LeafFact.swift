@@ -108,9 +108,17 @@ package enum LeafFact: Hashable {
     }
 
     /// The facts of a project, an app or a key, in the order of the columns of its table.
-    package static func made(
+    private static func made(
         _ thing: Thing, _ id: Int64, _ name: String, _ columns: [Column], _ hash: KeyedHash
     ) -> [LeafFact] {
+        [
+            .made(thing, id: id, content: content(columns, hash)),
+            .named(thing, id: id, name: content(Array(name.utf8), hash)),
+        ]
+    }
+
+    /// The hash of the columns of a project, an app or a key.
+    static func content(_ columns: [Column], _ hash: KeyedHash) -> UInt64 {
         var packer = Packer()
         func pack(_ bytes: [UInt8]?) {
             packer.add(bytes == nil ? 0 : 1 as UInt8)
@@ -123,10 +131,7 @@ package enum LeafFact: Hashable {
             case .bytes(let value): pack(value)
             }
         }
-        return [
-            .made(thing, id: id, content: content(packer.bytes, hash)),
-            .named(thing, id: id, name: content(Array(name.utf8), hash)),
-        ]
+        return content(packer.bytes, hash)
     }
 
     /// The hash of the content of a row, a document or a strategy.

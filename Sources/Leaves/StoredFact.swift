@@ -42,6 +42,11 @@ package struct StoredThing {
         (self.kind, self.id, self.madeBy, self.name) = (kind, id, madeBy, name)
         (self.columns, self.revokedAt) = (columns, revokedAt)
     }
+
+    /// What the leaf of its call has of the columns.
+    package func content(_ hash: KeyedHash) -> UInt64 { LeafFact.content(columns, hash) }
+    /// What the leaf of a call has of the name.
+    package func nameHash(_ hash: KeyedHash) -> UInt64 { LeafFact.content(Array(name.utf8), hash) }
 }
 
 /// The tables of a store, for a comparison with the tree over its journal.

@@ -7,11 +7,13 @@ package struct TreeComparison<Facts: StoredFacts> {
     package struct Report {
         let found: (Finding) -> Void
         let differs: (LeafDifference) -> Void
+        let thingDiffers: (ThingDifference) -> Void
 
         package init(
-            found: @escaping (Finding) -> Void, differs: @escaping (LeafDifference) -> Void
+            found: @escaping (Finding) -> Void, differs: @escaping (LeafDifference) -> Void,
+            thingDiffers: @escaping (ThingDifference) -> Void
         ) {
-            (self.found, self.differs) = (found, differs)
+            (self.found, self.differs, self.thingDiffers) = (found, differs, thingDiffers)
         }
     }
 
@@ -167,6 +169,6 @@ package struct TreeComparison<Facts: StoredFacts> {
     /// Compares the projects, apps and keys with the leaves of the calls that made and changed them.
     package func compareThings() throws(Facts.Tree.Failure) {
         let things = try store.things().filter { $0.madeBy <= last }
-        for finding in balance.findings(of: things, after: origin) { report.found(finding) }
+        for difference in balance.differences(of: things, after: origin) { report.thingDiffers(difference) }
     }
 }

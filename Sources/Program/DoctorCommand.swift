@@ -17,7 +17,8 @@ enum DoctorCommand: ProgramCommand {
 
         --quick checks the last 100,000 calls and their facts, the counts, and whether calls were lost, in seconds.
         --repair says which links, people and merges it would put right, and --yes does it, after a copy of the store
-        beside it. --from-backup takes values, rows, documents and strategies from the copies that "onym backup" made.
+        beside it, and journals it. --from-backup takes values, rows, documents, strategies, projects, apps and keys from
+        the copies that "onym backup" made.
         Stop the server first.
 
         Exit code 0: healthy; 1: damaged; 3: the store cannot be opened or read; 4: warnings only.
@@ -52,20 +53,15 @@ enum DoctorCommand: ProgramCommand {
             try restored(folder, beside: file.path, context)
         }
         defer { if let backup { Files.removeFolder(backup) } }
-        let (isDone, hasSteps): (Bool, Bool)
+        let (changes, isDone): (Int, Bool)
         do throws(StoreFault) {
-            let doctor = try Doctor(file) { what in context.terminal.note("Checking the \(what).") }
-            guard try !doctor.examine().contains(where: { $0.code == "file" || $0.code == "lost_calls" }) else {
-                throw StoreFault(.corrupt, "\(file.path) is damaged itself, or lacks its last calls. Restore a copy.")
-            }
-            let repair = try StoreRepair(file, after: doctor, from: backup.map { StoreFile(folder: $0) })
-            for line in repair.descriptions { context.terminal.result(line) }
-            for line in repair.left { context.terminal.result("Left: \(line)") }
-            hasSteps = !repair.descriptions.isEmpty
-            isDone = context.arguments.has("yes") && hasSteps
+            (changes, isDone) = try repair(file, from: backup.map { StoreFile(folder: $0) }, keepingAt: copy, context)
             if isDone {
-                try repair.keep(at: copy)
-                try repair.apply()
+                // The repair had the store for itself up to here.
+                let store = try SQLiteStore(file)
+                defer { store.close() }
+                let name = copy.split(separator: "/").last.map(String.init) ?? copy
+                try store.note(NoteRepaired(changes: changes, copy: name), as: "repair")
             }
         } catch {
             throw .unreadable(error.description)
@@ -73,12 +69,30 @@ enum DoctorCommand: ProgramCommand {
         if isDone {
             context.terminal.result(
                 "The store is as its calls made it, but for what was left. \(copy) has it as it was.")
-        } else if hasSteps {
+        } else if changes > 0 {
             context.terminal.result("Nothing was changed. --yes makes these changes.")
         } else {
             context.terminal.result("Nothing was changed: there is nothing that a repair can put right.")
         }
         return try examine(context)
+    }
+
+    /// Shows the changes that put a store right, and makes them if that was asked for.
+    private static func repair(
+        _ file: StoreFile, from backup: StoreFile?, keepingAt copy: String, _ context: CommandContext
+    ) throws(StoreFault) -> (changes: Int, isDone: Bool) {
+        let doctor = try Doctor(file) { what in context.terminal.note("Checking the \(what).") }
+        guard try !doctor.examine().contains(where: { $0.code == "file" || $0.code == "lost_calls" }) else {
+            throw StoreFault(.corrupt, "\(file.path) is damaged itself, or lacks its last calls. Restore a copy.")
+        }
+        let repair = try StoreRepair(file, after: doctor, from: backup)
+        let changes = repair.descriptions
+        for line in changes { context.terminal.result(line) }
+        for line in repair.left { context.terminal.result("Left: \(line)") }
+        guard context.arguments.has("yes"), !changes.isEmpty else { return (changes.count, false) }
+        try repair.keep(at: copy)
+        try repair.apply()
+        return (changes.count, true)
     }
 
     /// Makes a store of a folder of copies, in a folder that the caller removes.

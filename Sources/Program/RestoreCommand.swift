@@ -224,14 +224,22 @@ extension SQLiteStore {
     /// - Parameter lost: the last call that is known to be lost.
     func noteRestored(lost: JournalSequence) throws(StoreFault) {
         let last = counts.lastSequence
+        // A store without projects has no reader of its calls.
+        if directory.projects.isEmpty { return }
+        leaveOut(through: JournalSequence(rawValue: max(last, lost).rawValue + NoteRestored.leftOut))
+        try note(NoteRestored(last: last), as: "restore")
+    }
+
+    /// Journals an act in each project.
+    ///
+    /// - Parameter request: the id of the calls.
+    func note(_ act: some Act, as request: String) throws(StoreFault) {
         let jobs = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }.map { project in
             var call = Call(project: project, key: nil)
-            call.requestID = "restore"
-            return Job(call: call, act: NoteRestored(last: last))
+            call.requestID = request
+            return Job(call: call, act: act)
         }
-        // A store without projects has no reader of its calls.
         if jobs.isEmpty { return }
-        leaveOut(through: JournalSequence(rawValue: max(last, lost).rawValue + NoteRestored.leftOut))
         let answers = Writer(store: self, chance: { 0 }).process(jobs, at: SystemClock.now())
         if case .failure(.fault(let fault)) = answers.first { throw fault }
     }

@@ -87,11 +87,16 @@ struct CopiedFacts {
             keep(Place(table: "strategies", id: strategies.integer(0), name: "strategy"), key)
         }
         for table in Set(places.values.joined().map(\.table)) {
-            let names = try connection.prepare("SELECT name FROM pragma_table_info('\(table)')")
-            var list: [String] = []
-            while try names.step() { list.append(names.text(0) ?? "") }
-            columns[table] = list
+            columns[table] = try CopiedFacts.columns(of: table, connection)
         }
+    }
+
+    /// The names of the columns of a table.
+    static func columns(of table: String, _ connection: Connection) throws(SQLiteFault) -> [String] {
+        let rows = try connection.prepare("SELECT name FROM pragma_table_info('\(table)')")
+        var names: [String] = []
+        while try rows.step() { names.append(rows.text(0) ?? "") }
+        return names
     }
 
     /// The condition that the store does not have a row of the copy as it is there.

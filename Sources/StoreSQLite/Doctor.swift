@@ -240,6 +240,8 @@ package final class Doctor {
     var index = PeopleIndex()
     /// The facts that differ from the tree over the journal.
     var differences: [LeafDifference] = []
+    /// The projects, apps and keys that differ from it.
+    var thingDifferences: [ThingDifference] = []
     /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 

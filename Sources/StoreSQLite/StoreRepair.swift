@@ -36,7 +36,10 @@ package final class StoreRepair {
         }
         hasCopy = copy != nil
         if let copy { try CopiedFacts.attach(copy, to: connection, of: file) }
-        try file.attempt { () throws(SQLiteFault) in try plan(doctor.differences) }
+        try file.attempt { () throws(SQLiteFault) in
+            try plan(doctor.differences)
+            try planThings(doctor.thingDifferences)
+        }
     }
 
     /// Copies the store to a path. The copy is a file for its owner only, as the store is.
@@ -148,6 +151,57 @@ package final class StoreRepair {
         // A changed row is a lost one and an added one, and the row of the copy takes its place.
         for added in differences where !added.isMissing && !mended.contains(added.call) {
             left.append("Call \(added.call): the store has what no call made.")
+        }
+    }
+
+    /// Puts projects, apps and keys right. What the leaves have only hashes of comes from the store or from the copy.
+    private func planThings(_ differences: [ThingDifference]) throws(SQLiteFault) {
+        if differences.isEmpty { return }
+        let own = try StoredThing.all(connection)
+        let copied = hasCopy ? try StoredThing.all(connection, in: CopiedFacts.name) : []
+        // The hash of a key is in one row only, so what nobody made goes first.
+        for thing in differences where thing.state == .added {
+            steps.append(
+                Step(
+                    sql: "DELETE FROM \(thing.kind.table) WHERE id = ?", values: [.integer(thing.id)],
+                    description: "Removes \(thing.title), which no call made."))
+        }
+        for thing in differences where thing.state != .added {
+            let present = own.first(thing)
+            let candidates = [present, copied.first(thing)].compactMap { $0 }
+            guard let whole = candidates.first(where: { thing.content ?? $0.content(hash) == $0.content(hash) }),
+                let name = candidates.first(where: { thing.name ?? $0.nameHash(hash) == $0.nameHash(hash) })?.name
+            else {
+                let source =
+                    hasCopy ? "the copy does not have it as its call made it" : "only a copy has it as its call made it"
+                left.append("\(thing.title): \(source). Name another copy, or make a new one.")
+                continue
+            }
+            var set: [(column: String, value: WholeValue)] = [("name", .text(name))]
+            if let call = thing.madeBy { set.append(("made_by", .integer(call))) }
+            if thing.kind != .project { set.append(("revoked_at", thing.revokedAt.map { .integer($0) } ?? .none)) }
+            if present?.content(hash) == whole.content(hash) {
+                let columns = set.map { "\($0.column) = ?" }.joined(separator: ", ")
+                steps.append(
+                    Step(
+                        sql: "UPDATE \(thing.kind.table) SET \(columns) WHERE id = ?",
+                        values: set.map(\.value) + [.integer(thing.id)],
+                        description: "Makes \(thing.title) as its calls left it."))
+            } else {
+                let others = try CopiedFacts.columns(of: thing.kind.table, connection).filter { column in
+                    !set.contains { $0.column == column }
+                }
+                let columns = set.map(\.column) + others
+                let values = set.map { _ in "?" } + others
+                steps.append(
+                    Step(
+                        sql: """
+                            INSERT OR REPLACE INTO main.\(thing.kind.table) (\(columns.joined(separator: ", ")))
+                            SELECT \(values.joined(separator: ", ")) FROM \(CopiedFacts.name).\(thing.kind.table) WHERE id = ?
+                            """,
+                        values: set.map(\.value) + [.integer(thing.id)],
+                        description: "Takes \(thing.title) from the copy."))
+            }
         }
     }
 
@@ -383,5 +437,26 @@ package final class StoreRepair {
             }
         }
         return found
+    }
+}
+
+extension LeafFact.Thing {
+    /// The table of the store.
+    fileprivate var table: String {
+        switch self {
+        case .project: "projects"
+        case .app: "apps"
+        case .key: "keys"
+        }
+    }
+}
+
+extension ThingDifference {
+    fileprivate var title: String { "\(kind.title.lowercased()) \(id)" }
+}
+
+extension [StoredThing] {
+    fileprivate func first(_ thing: ThingDifference) -> StoredThing? {
+        first { $0.kind == thing.kind && $0.id == thing.id }
     }
 }

@@ -511,6 +511,7 @@ private final class ActWorld {
         let end = ExpiredRows(before: Instant(milliseconds: 1), upTo: RowNumber(rawValue: 1))
         _ = try play(ExpireRows([.event: end], history: HistoryEnd(JournalSequence(rawValue: 1))))
         _ = try play(NoteRestored(last: JournalSequence(rawValue: 1)))
+        _ = try play(NoteRepaired(changes: 1, copy: "onym.db.before-repair-1"))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)
         func reserve() throws -> Domain.Attachment {
