@@ -46,7 +46,6 @@ package struct LeafDifference: Sendable {
         switch remedy {
         case .leaf: break
         case .copy: return "\"onym doctor --repair --from-backup DIR\" takes it from a copy."
-        case .restore: return LeafDifference.restore
         }
         // The leaf has only the hash of a link's value. Another link or call of the store may have the value.
         if isMissing, case .linked = fact { return "\"onym doctor --repair\" says whether it can put it right." }
@@ -59,15 +58,12 @@ package struct LeafDifference: Sendable {
         case leaf
         /// A repair takes it from a copy.
         case copy
-        /// No repair restores it.
-        case restore
     }
 
     package var remedy: Remedy {
         switch fact {
         case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowSuperseded: .leaf
-        case .rowAdded, .documentPut, .strategySet: .copy
-        case .made, .revoked, .named: .restore
+        case .rowAdded, .documentPut, .strategySet, .made, .revoked, .named: .copy
         }
     }
 }

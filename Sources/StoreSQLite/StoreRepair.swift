@@ -144,7 +144,7 @@ package final class StoreRepair {
                 steps.append(step)
                 mended.insert(lost.call)
             } else {
-                let source = hasCopy && lost.remedy == .copy ? "the copy does not have" : "only a copy has"
+                let source = hasCopy ? "the copy does not have" : "only a copy has"
                 left.append("Call \(lost.call): \(source) what the store lost.")
             }
         }

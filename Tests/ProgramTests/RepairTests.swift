@@ -145,15 +145,11 @@ struct RepairTests {
     /// Damages a store of which there is a copy, repairs it, and compares.
     private func repairs(_ folder: String, after sql: String) throws {
         let copies = folder + "/copies"
-        // The rows of all tables, but for those that a start and the repair itself add.
+        // The rows of all tables.
         func tables() -> Set<Substring> {
             Set(
-                run("export", "--all", "--form", "store", "--data", folder).output.split(separator: "\n").filter {
-                    line in
-                    line.hasPrefix(#"{"kind":"row""#)
-                        && !["journal", "leaves", "settings", "tree"].contains { line.contains("\"table\":\"\($0)\"") }
-                        && !line.contains(#/"table":"documents","values":\[[0-9]+,126,/#)
-                })
+                run("export", "--all", "--form", "store", "--data", folder).output.split(separator: "\n")
+                    .filter { $0.hasPrefix(#"{"kind":"row""#) })
         }
         let backup = run("backup", copies, "--data", folder)
         #expect(backup.code == 0, "\(backup.errors)")
@@ -165,7 +161,14 @@ struct RepairTests {
         #expect(plan.code == 1 && !plan.output.contains("Left: "), "\(plan)")
         let repaired = run(repair + ["--yes"])
         #expect([0, 4].contains(repaired.code), "\(repaired)")
-        #expect(tables().symmetricDifference(before).isEmpty)
+        let after = tables()
+        #expect(before.subtracting(after).isEmpty)
+        // The repair is a call of its own, and the start before it noted that the clock is another one.
+        let added = after.subtracting(before).filter { line in
+            !line.contains(#/"table":"(journal|leaves|settings)"/#)
+                && !line.contains(#/"table":"documents","values":\[[0-9]+,126,/#)
+        }
+        #expect(added.isEmpty)
         let audit = run("audit", "--kind", "repaired", "--data", folder)
         #expect(audit.output.contains(#/by [0-9]+ changes\. onym\.db\.before-repair-[0-9]+ has it/#), "\(audit)")
         let names = try FileManager.default.contentsOfDirectory(atPath: folder)
