@@ -129,12 +129,6 @@ package final class OutboundClient: @unchecked Sendable {
     // MARK: - On the thread
 
     private func run() {
-        // If a peer leaves while TLS writes, only that call fails, not the process.
-        var pipe = sigset_t()
-        unsafe sigemptyset(&pipe)
-        unsafe sigaddset(&pipe, SIGPIPE)
-        unsafe pthread_sigmask(SIG_BLOCK, &pipe, nil)
-
         var transfers: [UInt: Transfer] = [:]
         while true {
             let room = limits.callsAtOnce - transfers.count

@@ -18,11 +18,20 @@ package final class WorkerThread: Sendable {
                 guard let argument = unsafe argument else { return nil }
                 let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
                 unsafe onym_name_thread(start.name)
+                WorkerThread.blockLostPeers()
                 start.body()
                 return nil
             }, Unmanaged.passRetained(start).toOpaque())
         if code != 0 { Shortage.end(missing: "memory for the thread \(name)") }
         self.thread = Monitor(thread)
+    }
+
+    /// The failing call reports a peer that is gone, and not a signal that ends the process.
+    private static func blockLostPeers() {
+        var pipe = sigset_t()
+        unsafe sigemptyset(&pipe)
+        unsafe sigaddset(&pipe, SIGPIPE)
+        unsafe pthread_sigmask(SIG_BLOCK, &pipe, nil)
     }
 
     deinit {

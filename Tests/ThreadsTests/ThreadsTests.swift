@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import Threads
 
@@ -15,6 +16,22 @@ struct ThreadsTests {
         #expect(count.withLock { $0 } == 8000)
         // Two owners may each wait for the same thread.
         for thread in threads { thread.join() }
+    }
+
+    @Test("are not ended by a peer that is gone")
+    func lostPeer() {
+        let number = Monitor<CInt>(0)
+        let thread = WorkerThread(name: "test-peer") {
+            var ends: [CInt] = [0, 0]
+            guard pipe(&ends) == 0 else { return }
+            close(ends[0])
+            let count = write(ends[1], "a", 1)
+            let reason = errno
+            close(ends[1])
+            number.withLock { $0 = count < 0 ? reason : 0 }
+        }
+        thread.join()
+        #expect(number.withLock { $0 } == EPIPE)
     }
 
     @Test("wait for a change, and are woken by it")
