@@ -158,7 +158,8 @@ private struct MutableTables {
                     """
             }
             return """
-                CASE WHEN coalesce(length(\(name)), 0) = 0 THEN x'01' ELSE CAST(x'FE' || substr(\(name), 2) AS BLOB) END
+                CASE WHEN coalesce(length(\(name)), 0) = 0 THEN x'01'
+                ELSE CAST(iif(substr(\(name), 1, 1) = x'FE', x'01', x'FE') || substr(\(name), 2) AS BLOB) END
                 """
         }
     }
