@@ -13,7 +13,8 @@ package struct NoteRepaired: Act {
     package var byteCount: Int { 256 + copy.utf8.count }
 
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
-        let note = "The store was repaired by \(changes) changes. \(copy) has it as it was."
+        let count = changes == 1 ? "1 change" : "\(changes) changes"
+        let note = "The store was repaired by \(count). \(copy) has it as it was."
         return Decision(Done(), outcome: Outcome(kind: .repaired, person: nil, changes: [], note: note))
     }
 }

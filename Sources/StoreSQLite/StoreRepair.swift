@@ -239,14 +239,18 @@ package final class StoreRepair {
 
     private func planPeople(_ missing: [LeafDifference], _ added: [LeafDifference]) throws(SQLiteFault) {
         let call = try connection.prepare("SELECT project, at FROM journal WHERE sequence = ?")
-        for person in added where person.fact == .personMade {
+        let made = missing.filter { $0.fact == .personMade }
+        let kept = Set(made.map(\.person))
+        for person in added where person.fact == .personMade && !kept.contains(person.person) {
             steps.append(
                 Step(
                     sql: "DELETE FROM people WHERE id = ? AND made_by = ?",
                     values: [.integer(person.person), .integer(person.call)],
                     description: "Removes person \(person.person), whom call \(person.call) did not make."))
         }
-        for person in missing where person.fact == .personMade {
+        // No call says when a person was last seen. A changed person keeps the moment, and a lost one has that of the copy.
+        let copied = hasCopy ? "(SELECT last_seen FROM \(CopiedFacts.name).people WHERE id = ?1)" : "NULL"
+        for person in made {
             call.bind(1, person.call)
             defer { call.reset() }
             guard try call.step() else {
@@ -255,11 +259,14 @@ package final class StoreRepair {
             }
             steps.append(
                 Step(
-                    sql: "INSERT OR REPLACE INTO people (id, project, made_by, last_seen, rows) VALUES (?, ?, ?, ?, ?)",
+                    sql: """
+                        INSERT INTO people (id, project, made_by, last_seen, rows) VALUES (?1, ?2, ?3, coalesce(\(copied), ?4), ?5)
+                        ON CONFLICT (id) DO UPDATE SET project = excluded.project, made_by = excluded.made_by
+                        """,
                     values: [
                         .integer(person.person), .integer(call.integer(0)), .integer(person.call),
                         .integer(SeenAt(Instant(milliseconds: call.integer(1))).rawValue), try heads(of: person.person),
-                    ], description: "Makes person \(person.person) of call \(person.call) again."))
+                    ], description: "Makes person \(person.person) as call \(person.call) did."))
         }
         for person in added where person.fact == .personErased {
             steps.append(
