@@ -33,20 +33,20 @@ enum BackupCommand: ProgramCommand {
         }
         if context.arguments.has("log") { throw .usage("--log needs a folder.") }
         let place = target == "-" ? "\(context.dataFolder.path)/backup" : target
-        let folder = Files.absolute("\(place).\(getpid()).part")
-        defer { Files.removeFolder(folder) }
-        let code = try copy(to: folder, isPacked: true, context)
-        do throws(CopyFault) {
-            if target == "-" {
-                try CopyTar.pack(folder, to: STDOUT_FILENO)
-            } else {
-                try CopyTar.pack(folder, toFile: target)
+        return try Files.withFolder(beginning: Files.absolute("\(place).copy")) { folder throws(CommandFault) in
+            let code = try copy(to: folder, isPacked: true, context)
+            do throws(CopyFault) {
+                if target == "-" {
+                    try CopyTar.pack(folder, to: STDOUT_FILENO)
+                } else {
+                    try CopyTar.pack(folder, toFile: target)
+                }
+            } catch {
+                throw CommandFault(error)
             }
-        } catch {
-            throw CommandFault(error)
+            if target != "-" { context.terminal.note("The copy is in \(target).") }
+            return code
         }
-        if target != "-" { context.terminal.note("The copy is in \(target).") }
-        return code
     }
 
     private static func copy(to folder: String, isPacked: Bool, _ context: CommandContext) throws(CommandFault) -> Int32
@@ -88,10 +88,9 @@ enum BackupCommand: ProgramCommand {
 
     /// Restores the copy beside itself, examines the result, and removes it.
     private static func verify(_ folder: String, _ status: Status, _ context: CommandContext) throws(CommandFault) {
-        let place = "\(folder)/verify.part"
-        Files.removeFolder(place)
-        defer { Files.removeFolder(place) }
-        let restored = try Restore(from: folder, to: place, .end).run(notes: false, context.terminal)
+        let restored = try Files.withFolder(beginning: "\(folder)/verify") { place throws(CommandFault) in
+            try Restore(from: folder, to: place, .end).run(notes: false, context.terminal)
+        }
         guard restored.sequence >= status.sequence ?? 0 else {
             throw .failed(
                 "The copy ends with call \(restored.sequence), and the store had call \(status.sequence ?? 0).")

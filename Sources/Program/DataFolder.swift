@@ -190,15 +190,6 @@ enum Files {
         return unsafe "\(String(cString: folder))/\(end)"
     }
 
-    /// Makes a new folder with a name of its own, for its owner only.
-    static func makeFolder(beginning path: String) throws(CommandFault) -> String {
-        var name = Array("\(path).XXXXXX".utf8CString)
-        guard unsafe mkdtemp(&name) != nil else {
-            throw .failed("A folder \(path)… cannot be made: \(unsafe String(cString: strerror(errno))).")
-        }
-        return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
     /// Removes a folder with all files in it, if it exists. It never follows a link.
     static func removeFolder(_ path: String) {
         var status = stat()

@@ -48,14 +48,20 @@ enum DoctorCommand: ProgramCommand {
                 "--repair is for the embedded store. Restore a store in PostgreSQL from a copy of the database.")
         }
         let file = context.dataFolder.store
-        let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
-        let backup = try context.arguments["from-backup"].map { folder throws(CommandFault) in
-            try restored(folder, beside: file.path, context)
+        guard let copies = context.arguments["from-backup"] else { return try repair(file, from: nil, context) }
+        return try Files.withFolder(beginning: "\(file.path).copy") { place throws(CommandFault) in
+            _ = try Restore(from: copies, to: place, .end).run(notes: false, context.terminal)
+            return try repair(file, from: StoreFile(folder: place), context)
         }
-        defer { if let backup { Files.removeFolder(backup) } }
+    }
+
+    private static func repair(
+        _ file: StoreFile, from backup: StoreFile?, _ context: CommandContext
+    ) throws(CommandFault) -> Int32 {
+        let copy = "\(file.path).before-repair-\(SystemClock.now().milliseconds)"
         let (changes, isDone): (Int, Bool)
         do throws(StoreFault) {
-            (changes, isDone) = try repair(file, from: backup.map { StoreFile(folder: $0) }, keepingAt: copy, context)
+            (changes, isDone) = try repair(file, from: backup, keepingAt: copy, context)
             if isDone {
                 // The repair had the store for itself up to here.
                 let store = try SQLiteStore(file)
@@ -93,20 +99,6 @@ enum DoctorCommand: ProgramCommand {
         try repair.keep(at: copy)
         try repair.apply()
         return (changes.count, true)
-    }
-
-    /// Makes a store of a folder of copies, in a folder that the caller removes.
-    private static func restored(
-        _ copies: String, beside path: String, _ context: CommandContext
-    ) throws(CommandFault) -> String {
-        let place = try Files.makeFolder(beginning: "\(path).copy")
-        do throws(CommandFault) {
-            _ = try Restore(from: copies, to: place, .end).run(notes: false, context.terminal)
-        } catch {
-            Files.removeFolder(place)
-            throw error
-        }
-        return place
     }
 
     private static func examine(_ context: CommandContext) throws(CommandFault) -> Int32 {

@@ -25,24 +25,20 @@ enum RestoreCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let (from, to) = (context.arguments.words[0], context.arguments.words[1])
         let until = try context.arguments["until"].map { text throws(CommandFault) in try self.until(text) } ?? .end
-        if let names = try? Files.names(in: to), !names.isEmpty {
-            throw .failed("\(to) is not empty. A restore never overwrites a store.")
-        }
+        guard Restore.takes(to) else { throw .failed("\(to) is not empty. A restore never overwrites a store.") }
         let key = try context.arguments["master-key"].map { path throws(CommandFault) in
             try DataFolder.masterKeys(in: path)
         }
-        var (source, unpacked): (String, String?) = (from, nil)
-        defer { if let unpacked { Files.removeFolder(unpacked) } }
-        if from == "-" || !Files.isFolder(from) {
-            let folder = try Files.makeFolder(beginning: "\(Files.absolute(to)).copy")
-            unpacked = folder
-            try unpack(from, to: folder)
-            source = folder
+        func restore(_ source: String) throws(CommandFault) -> Int32 {
+            let restored = try Restore(from: source, to: to, until, masterKeys: key).run(context.terminal)
+            report(restored, to, hasKey: key != nil, context)
+            return 0
         }
-        let restore = try Restore(from: source, to: to, until, masterKeys: key)
-        let restored = try restore.run(context.terminal)
-        report(restored, to, hasKey: key != nil, context)
-        return 0
+        if from != "-", Files.isFolder(from) { return try restore(from) }
+        return try Files.withFolder(beginning: "\(Files.absolute(to)).copy") { folder throws(CommandFault) in
+            try unpack(from, to: folder)
+            return try restore(folder)
+        }
     }
 
     private static func until(_ text: String) throws(CommandFault) -> CopyReader.Until {
@@ -126,6 +122,19 @@ struct Restore {
         }
     }
 
+    /// Whether a store can be restored into a folder: if it is empty, or does not exist, or has only what a killed restore left.
+    static func takes(_ target: String) -> Bool {
+        guard let names = try? Files.names(in: target), !names.isEmpty else { return true }
+        let left = Files.leftFolders(beginning: place(in: target)).map {
+            $0.split(separator: "/").last.map(String.init)
+        }
+        // The file of the store is moved last.
+        return !left.isEmpty && names.allSatisfy { $0 == "attachments" || $0 == "master.key" || left.contains($0) }
+    }
+
+    /// The beginning of the path of the folder in which the store is made.
+    private static func place(in target: String) -> String { "\(target)/restore" }
+
     /// Makes the store in a folder inside the target, and moves its files when they are complete. After a fault the target is as it
     /// was before.
     ///
@@ -136,15 +145,15 @@ struct Restore {
         let isNew = !Files.exists(target)
         try DataFolder(path: target).make()
         do throws(CommandFault) {
-            let place = try Files.makeFolder(beginning: "\(target)/restore")
-            defer { Files.removeFolder(place) }
-            let folder = DataFolder(path: place)
-            let restored = try fill(folder)
-            try checkLast(restored, in: folder)
-            if notes, !restored.isClean { try note(restored, in: folder) }
-            try examine(folder, terminal)
-            try move(from: place)
-            return restored
+            return try Files.withFolder(beginning: Restore.place(in: target)) { place throws(CommandFault) in
+                let folder = DataFolder(path: place)
+                let restored = try fill(folder)
+                try checkLast(restored, in: folder)
+                if notes, !restored.isClean { try note(restored, in: folder) }
+                try examine(folder, terminal)
+                try move(from: place)
+                return restored
+            }
         } catch {
             // A folder with files stays.
             if isNew { unsafe rmdir(target) }
@@ -169,6 +178,8 @@ struct Restore {
         let file = "onym.db"
         let names = ((try? Files.names(in: place)) ?? []).filter { $0 != file } + [file]
         for name in names {
+            // That of a killed restore.
+            if name == "attachments" { Files.removeFolder("\(target)/\(name)") }
             guard unsafe rename("\(place)/\(name)", "\(target)/\(name)") == 0 else {
                 throw .failed("\(target)/\(name) cannot be made: \(unsafe String(cString: strerror(errno))).")
             }
