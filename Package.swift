@@ -329,7 +329,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program",
+                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program", "SQLite",
                 "StorePostgres", "TestKit", "Threads",
                 "example-claim",
                 "example-entitlements",

@@ -114,14 +114,15 @@ private final class ImportRun {
     private let isAnew: Bool
     private let session: ControlClient.Session
     private let context: CommandContext
-    private let refusedPath: String
-    private var refused: CInt = -1
+    private let refused: RefusedFile
     private var lines: (any ImportLines)?
 
     private var id = ""
     private var batch = Batch()
     /// The batches whose answers are not read yet, the first one first.
     private var sent: [SentBatch] = []
+    /// The last batches before the place where an interrupted import goes on.
+    private var answered: [Batch] = []
     private var position: UInt64 = 0
     private var crc = CRC32()
     /// The place of the import in the server when the command began.
@@ -156,6 +157,8 @@ private final class ImportRun {
     private static let recordsPerBatch = 50...1000
     private static let secondsOfBatch = 0.012
     private static let bytesPerBatch = 1 << 20
+    /// These have all records of two batches, wherever in them an interrupted import goes on.
+    private static let answeredAtMost = 3
     private static let refusedInARowAtMost = 10_000
     private static let secondsBetweenLines: Double = 10
 
@@ -166,8 +169,8 @@ private final class ImportRun {
         (self.files, self.form, self.onConflict, self.isDryRun, self.isAnew) =
             (files, form, onConflict, isDryRun, isAnew)
         (self.session, self.context) = (session, context)
-        refusedPath = refused ?? (files[0] == "-" ? "import" : files[0]) + ".refused.jsonl"
-        guard !files.contains(refusedPath) else {
+        self.refused = RefusedFile(refused ?? (files[0] == "-" ? "import" : files[0]) + ".refused.jsonl")
+        guard !files.contains(self.refused.path) else {
             throw .usage("--refused must not be one of the files.")
         }
         lines = try ImportForms.lines(form, files, context.arguments) { [unowned self] file in
@@ -175,26 +178,19 @@ private final class ImportRun {
         }
     }
 
-    deinit { if refused >= 0 { close(refused) } }
-
     func run() throws(CommandFault) -> Int32 {
         guard let lines else { return 1 }
         Interrupt.watch()
         // A file that cannot be read at all makes no import.
-        var next = try lines.next()
+        let first = try lines.next()
         try begin()
-        while true {
-            // The refused records before the place where an import goes on stand in the file already.
-            for record in lines.takeRefused() where position >= known.position { try refuse(record) }
-            if next.isEmpty { break }
-            for line in next {
-                try add(line)
-                if Interrupt.came { return try stop() }
-            }
-            next = try lines.next()
+        do throws(CommandFault) {
+            guard try send(first, of: lines) else { return try stop() }
+        } catch {
+            // The refusals of what the server has belong in their file whatever else is wrong.
+            try? settle(downTo: 0)
+            throw error
         }
-        try send()
-        try settle(downTo: 0)
         guard position >= known.position else {
             throw .failed(
                 "The import \(id) stands at byte \(known.position), and the files end before. They are other files: "
@@ -202,6 +198,24 @@ private final class ImportRun {
         }
         let answer = try session.done("POST", "/onym/v1/imports/\(id)/finish", body: [])
         return try finish(answer)
+    }
+
+    /// Sends all records; answers whether it came to their end.
+    private func send(_ first: [ImportLine], of lines: any ImportLines) throws(CommandFault) -> Bool {
+        var next = first
+        while true {
+            // The refused records before the place where an import goes on stand in the file already.
+            for record in lines.takeRefused() where position >= known.position { try refuse(record) }
+            if next.isEmpty { break }
+            for line in next {
+                try add(line)
+                if Interrupt.came { return false }
+            }
+            next = try lines.next()
+        }
+        try send()
+        try settle(downTo: 0)
+        return true
     }
 
     // MARK: - Beginning
@@ -216,15 +230,21 @@ private final class ImportRun {
         if !isDryRun, !isAnew, let (id, position, crc) = try interrupted() {
             self.id = id
             known = (position, crc)
+            try refused.goOn()
             context.terminal.note("The import \(id) goes on at byte \(position). --anew begins again.")
             return
         }
+        id = try begin(isDryRun: isDryRun)
+    }
+
+    /// The id of a new import, or of a dry run.
+    private func begin(isDryRun: Bool) throws(CommandFault) -> String {
         let body = CallText.body([("name", name), ("form", form), ("on_conflict", onConflict)])
         let path = "/onym/v1/imports" + (isDryRun ? "?dry_run=true" : "")
         guard let id = try session.done("POST", path, body: body).text(of: "id") else {
             throw .failed("The server answered no id.")
         }
-        self.id = id
+        return id
     }
 
     /// The last import of these files, if it has not ended.
@@ -259,17 +279,6 @@ private final class ImportRun {
 
     private func add(_ line: ImportLine) throws(CommandFault) {
         let bytes = line.bytes + [UInt8(ascii: "\n")]
-        if position < known.position {
-            // The server has this record already.
-            crc.add(bytes)
-            position += UInt64(bytes.count)
-            guard position < known.position || position == known.position && crc.value == known.crc else {
-                throw .failed(
-                    "The files have changed since the import \(id) was interrupted at byte \(known.position). "
-                        + "Give --anew to begin again.")
-            }
-            return
-        }
         // The server numbers the lines of a batch from its first line on.
         if !line.isNumbered, let last = batch.lines.last, line.file != last.file || line.number != last.number + 1 {
             try send()
@@ -279,6 +288,14 @@ private final class ImportRun {
         batch.lines.append(line)
         crc.add(bytes)
         position += UInt64(bytes.count)
+        if batch.start < known.position {
+            guard position < known.position || position == known.position && crc.value == known.crc else {
+                throw .failed(
+                    "The files have changed since the import \(id) was interrupted at byte \(known.position). "
+                        + "Give --anew to begin again.")
+            }
+            if position == known.position { return try decideAnswered() }
+        }
         if batch.lines.count >= recordsAtOnce || batch.body.count >= ImportRun.bytesPerBatch {
             try send()
         }
@@ -286,15 +303,41 @@ private final class ImportRun {
 
     private func send() throws(CommandFault) {
         if batch.lines.isEmpty { return }
+        if position <= known.position {
+            // The server has these records already.
+            answered = answered.suffix(ImportRun.answeredAtMost - 1) + [batch]
+            batch = Batch()
+            return
+        }
         let query = CallText.query([
             ("position", String(batch.start)), ("end", String(position)), ("crc", String(crc.value)),
             ("line", String((batch.lines.first?.number ?? 1) - 1)),
         ])
-        let path = "/onym/v1/imports/\(id)/batches\(query)"
+        let path = ImportRun.path(id, query)
         try settle(downTo: sentAtMost - 1)
         sent.append(SentBatch(batch: batch, path: path, call: try session.begin("POST", path, body: batch.body)))
         batch = Batch()
     }
+
+    /// Decides the last records before the place where an import goes on in a dry run, because the command may have been killed
+    /// before their refusals were in the file.
+    private func decideAnswered() throws(CommandFault) {
+        try send()
+        let dryRun = try begin(isDryRun: true)
+        let start = answered.first?.start ?? 0
+        for (batch, end) in zip(answered, answered.dropFirst().map(\.start) + [position]) {
+            let query = CallText.query([
+                ("position", String(batch.start - start)), ("end", String(end - start)),
+                ("line", String((batch.lines.first?.number ?? 1) - 1)),
+            ])
+            let answer = try session.done("POST", ImportRun.path(dryRun, query), body: batch.body)
+            for refusal in try ImportRun.refusals(answer) { try refuse(refusal, of: batch) }
+        }
+        _ = try session.done("POST", "/onym/v1/imports/\(dryRun)/finish", body: [])
+        answered = []
+    }
+
+    private static func path(_ id: String, _ query: String) -> String { "/onym/v1/imports/\(id)/batches\(query)" }
 
     /// Reads answers until the server has at most some batches.
     private func settle(downTo count: Int) throws(CommandFault) {
@@ -313,14 +356,9 @@ private final class ImportRun {
         if answer.status == 409, try answer.text(of: "code") == "wrong_position" {
             answer = try session.call("POST", sent.path, body: batch.body)
         }
-        let refusals = try ImportRun.refusals(try answer.done)
         var place = 0
-        for refusal in refusals {
-            let line = batch.lines[max(0, min(refusal.index, batch.lines.count - 1))]
-            try refuse(
-                RefusedRecord(
-                    file: line.file, line: line.number, reason: refusal.reason, detail: refusal.detail,
-                    record: refusal.record))
+        for refusal in try ImportRun.refusals(try answer.done) {
+            try refuse(refusal, of: batch)
             refusedInARow = refusal.index == place ? refusedInARow + 1 : 1
             place = refusal.index + 1
         }
@@ -329,7 +367,7 @@ private final class ImportRun {
         guard refusedInARow < ImportRun.refusedInARowAtMost else {
             throw .failed(
                 "\(ImportRun.refusedInARowAtMost) records in a row were refused, so something is wrong with the file or "
-                    + "with the command. \(refusedPath) has the reasons. The same command goes on.")
+                    + "with the command. \(refused.path) has the reasons. The same command goes on.")
         }
         showProgress()
     }
@@ -368,25 +406,17 @@ private final class ImportRun {
         }
     }
 
-    /// Writes a record to the file with the refused records.
+    private func refuse(_ refusal: Refusal, of batch: Batch) throws(CommandFault) {
+        let line = batch.lines[max(0, min(refusal.index, batch.lines.count - 1))]
+        try refuse(
+            RefusedRecord(
+                file: line.file, line: line.number, reason: refusal.reason, detail: refusal.detail,
+                record: refusal.record))
+    }
+
     private func refuse(_ record: RefusedRecord) throws(CommandFault) {
         counted.refused += 1
-        if refused < 0 {
-            let isNew = known.position == 0
-            refused = unsafe open(refusedPath, O_WRONLY | O_CREAT | O_CLOEXEC | (isNew ? O_TRUNC : O_APPEND), 0o600)
-            guard refused >= 0 else {
-                throw .failed("\(refusedPath) cannot be written: \(unsafe String(cString: strerror(errno))).")
-            }
-        }
-        var rest = record.bytes[...]
-        while !rest.isEmpty {
-            let written = unsafe rest.withUnsafeBytes { unsafe write(refused, $0.baseAddress, $0.count) }
-            if written < 0, errno == EINTR { continue }
-            guard written > 0 else {
-                throw .failed("\(refusedPath) cannot be written: \(unsafe String(cString: strerror(errno))).")
-            }
-            rest = rest.dropFirst(written)
-        }
+        try refused.add(record)
     }
 
     // MARK: - The person at the terminal
@@ -420,7 +450,7 @@ private final class ImportRun {
         if context.isForPrograms {
             context.terminal.result(answer.text)
         } else {
-            for line in try ImportReport(answer, refusedPath: counted.refused > 0 ? refusedPath : nil).lines {
+            for line in try ImportReport(answer, refusedPath: counted.refused > 0 ? refused.path : nil).lines {
                 context.terminal.result(line)
             }
             let seconds = MonotonicMoment.now.seconds(since: begun)

@@ -55,7 +55,7 @@ struct BackupTests {
         let folder = store.folder.path + "/copies"
         let flags = ["--backup-to", folder]
         var acknowledged: [String: String] = [:]
-        for round in 1...6 {
+        for round in 1...6 * Soak.factor {
             let server = try ServerProcess(data: store.data, flags: flags)
             let load = Load(store, port: server.port, clients: 4, name: "round-\(round)")
             load.wait(for: 100 + 150 * (round % 3))

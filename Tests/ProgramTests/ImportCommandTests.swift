@@ -111,6 +111,34 @@ struct ImportCommandTests {
         #expect(unpacked.text.contains("People: 3 taken, 1400 were here"), "\(unpacked)")
     }
 
+    @Test("and completes the file of refused records of a command that was killed")
+    func refusedAfterKill() throws {
+        #expect(run(["init"]).code == 0)
+        let held = (1...3).map {
+            #"{"kind":"link","person":"-\#($0 * 100)","type":"customerid","value":"c\#($0)","since":"2024-01-01T00:00:00Z"}"#
+        }
+        let all = ImportCommandTests.people(1...300) + held + ImportCommandTests.people(301...1200)
+        let path = try write(ImportCommandTests.facts(all, end: false))
+        #expect(run(["import", path]).code == 1)
+        let refused = path + ".refused.jsonl"
+        let whole = try String(contentsOfFile: refused, encoding: .utf8)
+        #expect(whole.split(separator: "\n").count == 3)
+        _ = try write(ImportCommandTests.facts(all))
+        // The last lines were not written, or the last one in part.
+        let last = whole.split(separator: "\n")[2]
+        for kept in [whole, "", String(whole.dropLast(last.utf8.count + 1)), String(whole.dropLast(5))] {
+            try kept.write(toFile: refused, atomically: true, encoding: .utf8)
+            let again = run(["import", path])
+            #expect(again.code == 0 && again.text.contains("The refused records are in"), "\(again)")
+            #expect(try String(contentsOfFile: refused, encoding: .utf8) == whole)
+            #expect(run(["doctor"]).code == 0)
+            // Another import that is interrupted at the same place.
+            _ = try write(ImportCommandTests.facts(all, end: false))
+            #expect(run(["import", "--anew", path]).code == 1)
+            _ = try write(ImportCommandTests.facts(all))
+        }
+    }
+
     @Test("that vendors and mapping files describe")
     func vendors() throws {
         #expect(run(["init"]).code == 0)
