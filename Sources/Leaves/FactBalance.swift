@@ -93,8 +93,8 @@ struct FactBalance {
 
     // MARK: - Tables
 
-    /// Takes a fact of a table. Returns the finding about a fact that no leaf is needed for.
-    mutating func take(_ stored: StoredFact) -> Finding? {
+    /// Takes a fact of a table.
+    mutating func take(_ stored: StoredFact) {
         switch stored.content {
         case .plain(let fact):
             count(stored, fact)
@@ -112,22 +112,16 @@ struct FactBalance {
             note(stored, .mergeUndone(id: id))
             others.insert(CallOfPerson(call: stored.call, person: into))
         case .strategy(let version, let document, let project):
+            // That of another project is not what the call made.
+            guard projects[stored.call] ?? project == project else { return }
             count(stored, .strategySet(version: version, content: LeafFact.content(document, hash)))
-            if let own = projects[stored.call], own != project {
-                return Finding(
-                    code: "strategy_differs",
-                    description: """
-                        Version \(version) of a strategy is of project \(project), and its call \(stored.call) of \(own). \
-                        \(LeafDifference.restore)
-                        """, call: JournalSequence(rawValue: stored.call))
-            }
         case .listed: listed.insert(CallOfPerson(call: stored.call, person: stored.person))
         case .row(let kind, let at, let body, let recognition, let device, let isReplaced):
             let content = LeafFact.content(body, hash, recognition: recognition, device: device)
             let known = known(stored, .rowAdded(kind: kind, at: at, content: content))
             if body.isEmpty, isReplaced { emptied.append(known) } else { balance[known, default: 0] -= 1 }
         case .document(let code, let key, let body):
-            guard let kind = DocumentKind(rawValue: code), !kind.isDerived else { return nil }
+            guard let kind = DocumentKind(rawValue: code), !kind.isDerived else { return }
             let known = known(stored, .documentPut(kind: code, key: key, content: LeafFact.content(body, hash)))
             let isForgotten = DocumentKind.forgetting.contains(kind) && stored.call < historyEnd
             if body.isEmpty, kind == .attachment || isForgotten, balance[known] == nil {
@@ -136,7 +130,6 @@ struct FactBalance {
                 balance[known, default: 0] -= 1
             }
         }
-        return nil
     }
 
     /// Notes the people of a call whose lists have the call.
@@ -214,17 +207,11 @@ struct FactBalance {
 
     /// Compares the lists of people's calls with the facts of the calls. The own person of a call, and the people that it made, are
     /// found without them.
-    func listFindings() -> [Finding] {
+    func listDifferences() -> [ListDifference] {
         let expected = others.subtracting(newcomers).filter { owners[$0.call] != $0.person }
         let differing = expected.symmetricDifference(listed)
         return differing.sorted(by: { ($0.call, $0.person) < ($1.call, $1.person) }).map { call in
-            let state =
-                listed.contains(call)
-                ? "has call \(call.call), which did not touch the person." : "lacks call \(call.call)."
-            return Finding(
-                code: "call_people",
-                description: "The list of the calls of person \(call.person) \(state) \(LeafDifference.restore)",
-                call: JournalSequence(rawValue: call.call), person: PersonID(rawValue: call.person))
+            ListDifference(call: call.call, person: call.person, isMissing: !listed.contains(call))
         }
     }
 

@@ -8,12 +8,14 @@ package struct TreeComparison<Facts: StoredFacts> {
         let found: (Finding) -> Void
         let differs: (LeafDifference) -> Void
         let thingDiffers: (ThingDifference) -> Void
+        let listDiffers: (ListDifference) -> Void
 
         package init(
             found: @escaping (Finding) -> Void, differs: @escaping (LeafDifference) -> Void,
-            thingDiffers: @escaping (ThingDifference) -> Void
+            thingDiffers: @escaping (ThingDifference) -> Void, listDiffers: @escaping (ListDifference) -> Void
         ) {
-            (self.found, self.differs, self.thingDiffers) = (found, differs, thingDiffers)
+            (self.found, self.differs, self.thingDiffers, self.listDiffers) =
+                (found, differs, thingDiffers, listDiffers)
         }
     }
 
@@ -134,10 +136,10 @@ package struct TreeComparison<Facts: StoredFacts> {
 
     private mutating func compareFacts(_ calls: ClosedRange<Int64>) throws(Facts.Tree.Failure) {
         for fact in try store.facts(of: calls) where fact.call > origin {
-            if let finding = balance.take(fact) { report.found(finding) }
+            balance.take(fact)
         }
         for difference in balance.differences() where try isDamage(difference) { report.differs(difference) }
-        for finding in balance.listFindings() { report.found(finding) }
+        for difference in balance.listDifferences() { report.listDiffers(difference) }
     }
 
     private func isDamage(_ known: LeafDifference) throws(Facts.Tree.Failure) -> Bool {

@@ -428,7 +428,8 @@ package final class PostgresDoctor {
         var found: [Finding] = []
         let report = TreeComparison<ComparedTables>.Report(
             found: { found.append($0) }, differs: { found.append($0.finding(canRepair: false)) },
-            thingDiffers: { found.append($0.finding(canRepair: false)) })
+            thingDiffers: { found.append($0.finding(canRepair: false)) },
+            listDiffers: { found.append($0.finding(canRepair: false)) })
         var comparison = try TreeComparison(tables, hash, after: origin, upTo: last, MerkleEdge(), report)
         var after: Int64 = -1
         while let end = try comparison.comparePage(after: after) { after = end }

@@ -78,7 +78,7 @@ struct CopiedFacts {
         let strategies = try connection.prepare(
             """
             SELECT made_by, version, document FROM \(CopiedFacts.name).strategies AS theirs
-            WHERE \(CopiedFacts.isLost("strategies", "version", "document"))
+            WHERE \(CopiedFacts.isLost("strategies", "project", "version", "document"))
             """)
         while try strategies.step() {
             let fact = LeafFact.strategySet(

@@ -36,6 +36,10 @@ extension Doctor {
             thingDiffers: { difference in
                 self.thingDifferences.append(difference)
                 self.found(difference.finding(canRepair: true))
+            },
+            listDiffers: { difference in
+                self.listDifferences.append(difference)
+                self.found(difference.finding(canRepair: true))
             })
         var comparison = try TreeComparison(
             try ComparedTables(connection, reader, index, after: origin), KeyedHash(key: key), after: origin,

@@ -242,6 +242,8 @@ package final class Doctor {
     var differences: [LeafDifference] = []
     /// The projects, apps and keys that differ from it.
     var thingDifferences: [ThingDifference] = []
+    /// The lists of people's calls that differ from the facts of the calls.
+    var listDifferences: [ListDifference] = []
     /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 

@@ -39,6 +39,7 @@ package final class StoreRepair {
         try file.attempt { () throws(SQLiteFault) in
             try plan(doctor.differences)
             try planThings(doctor.thingDifferences)
+            planLists(doctor.listDifferences, areFactsRight: doctor.differences.isEmpty)
         }
     }
 
@@ -202,6 +203,27 @@ package final class StoreRepair {
                         values: set.map(\.value) + [.integer(thing.id)],
                         description: "Takes \(thing.title) from the copy."))
             }
+        }
+    }
+
+    /// Puts the lists of people's calls right by the facts of the calls.
+    private func planLists(_ differences: [ListDifference], areFactsRight: Bool) {
+        if differences.isEmpty { return }
+        guard areFactsRight else {
+            left.append(
+                "The lists of people's calls are compared with the facts again: repeat the command after this repair.")
+            return
+        }
+        for difference in differences {
+            let values: [WholeValue] = [.integer(difference.person), .integer(difference.call)]
+            steps.append(
+                difference.isMissing
+                    ? Step(
+                        sql: "INSERT INTO call_people (person, sequence) VALUES (?, ?)", values: values,
+                        description: "Adds call \(difference.call) to the calls of person \(difference.person).")
+                    : Step(
+                        sql: "DELETE FROM call_people WHERE person = ? AND sequence = ?", values: values,
+                        description: "Removes call \(difference.call) from the calls of person \(difference.person)."))
         }
     }
 

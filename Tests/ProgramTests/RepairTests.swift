@@ -26,7 +26,7 @@ struct RepairTests {
     private func facts(_ folder: String) -> [String] {
         run("export", "--all", "--form", "store", "--data", folder).output.split(separator: "\n").map(String.init)
             .filter { line in
-                ["people", "links", "link_ends", "merges", "merge_ends"].contains {
+                ["people", "links", "link_ends", "merges", "merge_ends", "call_people"].contains {
                     line.contains("\"table\":\"\($0)\"")
                 }
             }
@@ -59,6 +59,8 @@ struct RepairTests {
             "UPDATE merges SET destination = (SELECT person FROM links WHERE id = 40)",
             "INSERT INTO merge_ends (merge, ended_by) SELECT id, 12 FROM merges",
             "INSERT INTO links SELECT 1000, person, type, 'another', made_by FROM links WHERE id = 2",
+            "DELETE FROM call_people",
+            "UPDATE call_people SET sequence = sequence + 1 WHERE sequence = (SELECT max(sequence) FROM call_people)",
         ])
     func repairs(_ sql: String) throws {
         let (folder, before, fixture) = try damaged(sql)
@@ -112,6 +114,7 @@ struct RepairTests {
             "DELETE FROM documents",
             "UPDATE documents SET body = x'00'",
             "UPDATE strategies SET document = x'00', version = 7",
+            "UPDATE strategies SET project = 2",
         ])
     func copies(_ sql: String) throws {
         let (folder, _, fixture) = try damaged("SELECT 1")
