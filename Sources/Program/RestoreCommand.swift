@@ -125,7 +125,7 @@ struct Restore {
     /// Whether a store can be restored into a folder: if it is empty, or does not exist, or has only what a killed restore left.
     static func takes(_ target: String) -> Bool {
         guard let names = try? Files.names(in: target), !names.isEmpty else { return true }
-        let left = Files.leftFolders(beginning: place(in: target)).map {
+        let left = Files.leftFolders(beginning: place(in: target)).compactMap {
             $0.split(separator: "/").last.map(String.init)
         }
         // The file of the store is moved last.

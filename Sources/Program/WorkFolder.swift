@@ -5,14 +5,14 @@ extension Files {
     /// Runs some work in a new folder with a name of its own, for its owner only, and removes the folder. Those that killed commands
     /// have left with the same beginning are removed, too.
     ///
-    /// - Parameter path: the path of the folder without the last part of its name.
+    /// - Parameter path: the beginning of the folder's path.
     static func withFolder<Result>(
         beginning path: String, _ work: (String) throws(CommandFault) -> Result
     ) throws(CommandFault) -> Result {
         for left in leftFolders(beginning: path) { removeFolder(left) }
         // It gets the name that others remove only when it is locked.
-        let made = try makeFolder(beginning: "\(path).new")
-        let folder = "\(path).\(made.suffix(lettersOfName))"
+        let made = try makeFolder(beginning: "\(path).onym-new")
+        let folder = "\(path).\(mark).\(made.suffix(lettersOfName))"
         let descriptor = unsafe open(made, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { if descriptor >= 0 { close(descriptor) } }
         guard descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) == 0, unsafe rename(made, folder) == 0 else {
@@ -28,7 +28,7 @@ extension Files {
     static func leftFolders(beginning path: String) -> [String] {
         let (parent, name) = parts(path)
         return ((try? names(in: parent)) ?? []).filter { other in
-            other.hasPrefix("\(name).") && other.utf8.count == name.utf8.count + 1 + lettersOfName
+            other.hasPrefix("\(name).\(mark).")
         }.map { "\(parent)/\($0)" }.filter { folder in
             let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
             guard descriptor >= 0 else { return false }
@@ -37,6 +37,8 @@ extension Files {
         }
     }
 
+    /// Nobody else's folder has such a name.
+    private static let mark = "onym-work"
     /// The letters that `mkdtemp` chooses.
     private static let lettersOfName = 6
 
