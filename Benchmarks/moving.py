@@ -9,6 +9,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -29,13 +30,16 @@ class Done:
 
     def __init__(self, *arguments, expected=(0,)):
         started = time.time()
-        process = subprocess.Popen([str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.output = process.stdout.read().decode()
-        _, status, usage = os.wait4(process.pid, 0)
-        self.seconds = time.time() - started
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen([str(a) for a in arguments], stdout=subprocess.PIPE, stderr=errors)
+            self.output = process.stdout.read().decode()
+            _, status, usage = os.wait4(process.pid, 0)
+            self.seconds = time.time() - started
+            errors.seek(0)
+            said = errors.read().decode()[-1000:]
         self.megabytes = usage.ru_maxrss / 1024
         if os.waitstatus_to_exitcode(status) not in expected:
-            raise SystemExit(f"{' '.join(map(str, arguments))} ended with {os.waitstatus_to_exitcode(status)}")
+            raise SystemExit(f"{' '.join(map(str, arguments))} ended with {os.waitstatus_to_exitcode(status)}: {said}")
 
 
 class Files:
@@ -234,7 +238,11 @@ def beside_load(binary, folder, where, store, load):
 
     def copy():
         copies = folder / "beside"
-        seconds.append(Done(binary, "backup", copies, *where, expected=(0, 4)).seconds)
+        try:
+            seconds.append(Done(binary, "backup", copies, *where, expected=(0, 4)).seconds)
+        except SystemExit as fault:
+            print(fault)  # A thread would end without a word.
+            os._exit(1)
         shutil.rmtree(copies)
         started = time.time()
         subprocess.run(["cp", store / "onym.db", folder / "cp.db"], check=True)

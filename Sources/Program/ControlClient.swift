@@ -99,6 +99,7 @@ struct ControlClient {
                 let sent = unsafe rest.withUnsafeBytes {
                     unsafe send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
                 }
+                if sent < 0, errno == EINTR { continue }
                 // A server that refuses early has answered before it has read the whole request.
                 guard sent > 0 else { break }
                 rest = rest.dropFirst(sent)
@@ -113,6 +114,8 @@ struct ControlClient {
             var piece = [UInt8](repeating: 0, count: 65_536)
             while bytes.count <= ControlClient.answerBytes {
                 let count = unsafe recv(descriptor, &piece, piece.count, 0)
+                // Ctrl-C: the command ends when it has this answer. A socket with a time limit returns at once.
+                if count < 0, errno == EINTR { continue }
                 guard count > 0 else { break }
                 bytes += piece[..<count]
             }
@@ -126,11 +129,17 @@ struct ControlClient {
     }
 
     func session<Result>(_ body: (Session) throws(CommandFault) -> Result) throws(CommandFault) -> Result {
-        if let descriptor = try connect() {
-            close(descriptor)
-            return try body(Session(client: self, isAlone: false, move: nil, storesFault: nil))
+        let served = Session(client: self, isAlone: false, move: nil, storesFault: nil)
+        if try isServed { return try body(served) }
+        let opened: OpenedStore
+        do throws(CommandFault) {
+            opened = try openStore()
+        } catch {
+            // The store may be that of a server that has begun to listen only now.
+            guard try isServed else { throw error }
+            return try body(served)
         }
-        return try servingAlone { (move, fault) throws(CommandFault) in
+        return try serve(opened) { (move, fault) throws(CommandFault) in
             try body(Session(client: self, isAlone: true, move: move, storesFault: fault))
         }
     }
@@ -145,11 +154,10 @@ struct ControlClient {
         }
     }
 
-    /// Serves the store during a body, if no other process serves it.
-    private func servingAlone<Result>(
-        _ body: (StoreMove?, _ storesFault: CommandFault?) throws(CommandFault) -> Result
+    /// Serves a store of this process during a body.
+    private func serve<Result>(
+        _ opened: OpenedStore, _ body: (StoreMove?, _ storesFault: CommandFault?) throws(CommandFault) -> Result
     ) throws(CommandFault) -> Result {
-        let opened = try openStore()
         defer { opened.close() }
         let store = opened.store
         let lanes = LoopPosts()

@@ -523,6 +523,11 @@ enum Interrupt {
 
     static func watch() {
         signal(SIGINT) { _ in Interrupt.flag.store(true, ordering: .relaxed) }
+        // Who started the program may have blocked it.
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        unsafe sigaddset(&set, SIGINT)
+        unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
     }
 
     static var came: Bool { flag.load(ordering: .relaxed) }

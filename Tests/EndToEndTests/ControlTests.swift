@@ -136,4 +136,29 @@ struct ControlTests {
         #expect(server.stop() == 0)
         #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))
     }
+
+    @Test("an import that is stopped with Ctrl-C beside a server ends where it stands, and goes on")
+    func interrupted() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let count = 20_000
+        let people = (1...count).map {
+            #"{"kind":"person","id":"-\#($0)","made":"2024-03-01T08:00:00Z"}"#
+                + "\n" + #"{"kind":"link","person":"-\#($0)","type":"customerid","value":"c\#($0)"}"#
+        }
+        let file = store.folder.path + "/people.jsonl"
+        let (header, end) = (
+            #"{"kind":"header","onym":1,"form":"facts"}"#, #"{"kind":"end","lines":\#(2 * count)}"#
+        )
+        try ([header] + people + [end, ""]).joined(separator: "\n").write(
+            toFile: file, atomically: true, encoding: .utf8)
+        let words = ["import", file, "--data", store.data]
+        // It waits for an answer of the server most of the time.
+        let stopped = try Shell.result(["timeout", "--signal=INT", "1", ServerProcess.program] + words)
+        #expect(stopped.code == 124 && stopped.errors.contains("Stopped at byte"), "\(stopped)")
+        let whole = try Shell.result([ServerProcess.program] + words)
+        #expect(whole.code == 0 && whole.errors.contains("goes on at byte"), "\(whole)")
+        #expect(whole.output.contains("People: \(count) taken"), "\(whole)")
+        #expect(server.stop() == 0)
+    }
 }
