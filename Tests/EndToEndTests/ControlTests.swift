@@ -153,9 +153,25 @@ struct ControlTests {
         try ([header] + people + [end, ""]).joined(separator: "\n").write(
             toFile: file, atomically: true, encoding: .utf8)
         let words = ["import", file, "--data", store.data]
-        // It waits for an answer of the server most of the time.
-        let stopped = try Shell.result(["timeout", "--signal=INT", "1", ServerProcess.program] + words)
-        #expect(stopped.code == 124 && stopped.errors.contains("Stopped at byte"), "\(stopped)")
+        let process = Process()
+        process.executableURL = URL(filePath: ServerProcess.program)
+        process.arguments = words
+        let errors = store.folder.path + "/errors"
+        try Data().write(to: URL(filePath: errors))
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = try FileHandle(forWritingTo: URL(filePath: errors))
+        try process.start()
+        // From now on it waits for an answer of the server most of the time.
+        let hasBegun = try Patience.until {
+            let imports = try server.client.call(
+                "GET", "/onym/v1/imports", fields: [("Authorization", "Bearer \(store.adminKey)")])
+            return imports.body.contains(#/"position":[1-9]/#)
+        }
+        #expect(hasBegun)
+        kill(process.processIdentifier, SIGINT)
+        process.end()
+        let said = try String(contentsOfFile: errors, encoding: .utf8)
+        #expect(process.terminationStatus == 130 && said.contains("Stopped at byte"), "\(said)")
         let whole = try Shell.result([ServerProcess.program] + words)
         #expect(whole.code == 0 && whole.errors.contains("goes on at byte"), "\(whole)")
         #expect(whole.output.contains("People: \(count) taken"), "\(whole)")
