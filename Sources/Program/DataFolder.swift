@@ -273,8 +273,25 @@ enum Files {
             throw .failed("\(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
         }
         defer { close(descriptor) }
-        guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
-            throw .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
+        try append(bytes, to: descriptor, of: path)
+        guard fsync(descriptor) == 0 else { throw unwritten(path) }
+    }
+
+    /// Writes all bytes to an open file.
+    ///
+    /// - Parameter path: the path of the file, for the fault.
+    static func append(_ bytes: [UInt8], to descriptor: CInt, of path: String) throws(CommandFault) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else { throw unwritten(path) }
+            rest = rest.dropFirst(written)
         }
+    }
+
+    /// The fault of a file that the last call of the system did not write.
+    static func unwritten(_ path: String) -> CommandFault {
+        .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
     }
 }

@@ -163,7 +163,7 @@ private final class ExportRun {
                 return nil
             }
         }
-        guard unsafe rename(partPath, path) == 0 else { throw fault(path) }
+        guard unsafe rename(partPath, path) == 0 else { throw Files.unwritten(path) }
         unsafe unlink(nextPath)
         return (length, written)
     }
@@ -172,14 +172,14 @@ private final class ExportRun {
     private func open() throws(CommandFault) -> String? {
         let known = anew ? nil : try interrupted()
         descriptor = unsafe Glibc.open(partPath, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw fault(partPath) }
+        guard descriptor >= 0 else { throw Files.unwritten(partPath) }
         var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0 else { throw fault(partPath) }
+        guard unsafe fstat(descriptor, &status) == 0 else { throw Files.unwritten(partPath) }
         // After a crash of the machine the file may be shorter than the note says.
         let goesOn = known.map { Int(status.st_size) >= $0.length } ?? false
         length = goesOn ? known?.length ?? 0 : 0
         guard ftruncate(descriptor, off_t(length)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
-            throw fault(partPath)
+            throw Files.unwritten(partPath)
         }
         if goesOn { context.terminal.note("The export goes on behind \(length) bytes. --anew begins again.") }
         return goesOn ? known?.cursor : nil
@@ -209,19 +209,9 @@ private final class ExportRun {
     }
 
     private func append(_ bytes: [UInt8]) throws(CommandFault) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let written = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-            if written < 0, errno == EINTR { continue }
-            guard written > 0 else { throw fault(partPath) }
-            rest = rest.dropFirst(written)
-        }
-        guard fdatasync(descriptor) == 0 else { throw fault(partPath) }
+        try Files.append(bytes, to: descriptor, of: partPath)
+        guard fdatasync(descriptor) == 0 else { throw Files.unwritten(partPath) }
         length += bytes.count
-    }
-
-    private func fault(_ path: String) -> CommandFault {
-        .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
     }
 }
 

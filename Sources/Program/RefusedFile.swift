@@ -34,7 +34,7 @@ final class RefusedFile {
             length += start
             rest.removeFirst(start)
         }
-        if !rest.isEmpty, unsafe truncate(path, off_t(length)) != 0 { throw fault() }
+        if !rest.isEmpty, unsafe truncate(path, off_t(length)) != 0 { throw Files.unwritten(path) }
         kept = before.union(last)
     }
 
@@ -44,18 +44,8 @@ final class RefusedFile {
         if descriptor < 0 {
             let flag = kept == nil ? O_TRUNC : O_APPEND
             descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0o600)
-            guard descriptor >= 0 else { throw fault() }
+            guard descriptor >= 0 else { throw Files.unwritten(path) }
         }
-        var rest = line[...]
-        while !rest.isEmpty {
-            let written = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-            if written < 0, errno == EINTR { continue }
-            guard written > 0 else { throw fault() }
-            rest = rest.dropFirst(written)
-        }
-    }
-
-    private func fault() -> CommandFault {
-        .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
+        try Files.append(line, to: descriptor, of: path)
     }
 }

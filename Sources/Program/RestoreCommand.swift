@@ -125,11 +125,10 @@ struct Restore {
     /// Whether a store can be restored into a folder: if it is empty, or does not exist, or has only what a killed restore left.
     static func takes(_ target: String) -> Bool {
         guard let names = try? Files.names(in: target), !names.isEmpty else { return true }
-        let left = Files.leftFolders(beginning: place(in: target)).compactMap {
-            $0.split(separator: "/").last.map(String.init)
-        }
+        let left = Files.leftFolders(beginning: place(in: target))
         // The file of the store is moved last.
-        return !left.isEmpty && names.allSatisfy { $0 == "attachments" || $0 == "master.key" || left.contains($0) }
+        return !left.isEmpty
+            && names.allSatisfy { $0 == "attachments" || $0 == "master.key" || left.contains("\(target)/\($0)") }
     }
 
     /// The beginning of the path of the folder in which the store is made.

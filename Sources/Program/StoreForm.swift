@@ -150,27 +150,17 @@ enum StoreForm {
         init(_ path: String) throws(CommandFault) {
             self.path = path
             descriptor = unsafe open(path + ".part", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-            guard descriptor >= 0 else { throw StoreFile.fault(path) }
+            guard descriptor >= 0 else { throw Files.unwritten(path) }
         }
 
         deinit { close(descriptor) }
 
-        private static func fault(_ path: String) -> CommandFault {
-            .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
-        }
-
         func append(_ lines: [UInt8]) throws(CommandFault) {
-            var rest = (path.hasSuffix(".gz") ? Gzip.deflate(lines) : lines)[...]
-            while !rest.isEmpty {
-                let written = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-                if written < 0, errno == EINTR { continue }
-                guard written > 0 else { throw StoreFile.fault(part) }
-                rest = rest.dropFirst(written)
-            }
+            try Files.append(path.hasSuffix(".gz") ? Gzip.deflate(lines) : lines, to: descriptor, of: part)
         }
 
         func finish() throws(CommandFault) {
-            guard fdatasync(descriptor) == 0, unsafe rename(part, path) == 0 else { throw StoreFile.fault(path) }
+            guard fdatasync(descriptor) == 0, unsafe rename(part, path) == 0 else { throw Files.unwritten(path) }
         }
     }
 }

@@ -46,12 +46,7 @@ package struct Terminal: Sendable {
     package func note(_ line: String) { error(line + "\n") }
 
     private static func write(_ text: String, to descriptor: CInt) {
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if written < 0, errno == EINTR { continue }
-            if written <= 0 { return }
-            rest = rest.dropFirst(written)
-        }
+        // Nobody can be told that a terminal is gone.
+        try? Files.append(Array(text.utf8), to: descriptor, of: "The terminal")
     }
 }

@@ -159,7 +159,9 @@ struct ControlTests {
         let errors = store.folder.path + "/errors"
         try Data().write(to: URL(filePath: errors))
         process.standardOutput = FileHandle.nullDevice
-        process.standardError = try FileHandle(forWritingTo: URL(filePath: errors))
+        let handle = try FileHandle(forWritingTo: URL(filePath: errors))
+        defer { try? handle.close() }
+        process.standardError = handle
         try process.start()
         // From now on it waits for an answer of the server most of the time.
         let hasBegun = try Patience.until {

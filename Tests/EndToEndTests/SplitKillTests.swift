@@ -16,7 +16,7 @@ struct SplitKillTests {
             flags = ["--store", cluster.address, "--store-schema", cluster.newSchema().schema]
         }
         let store = try Store(flags: flags)
-        let seed = ProcessInfo.processInfo.environment["ONYM_SEED"].flatMap(UInt64.init) ?? .random(in: 1...1_000_000)
+        let seed = Soak.anySeed()
         var generator = SeededGenerator(seed: seed)
         var tablets = [SharedTablet(0, store)]
         for round in 0..<6 * Soak.factor {

@@ -10,9 +10,14 @@ package enum Soak {
     /// At least one.
     package static let factor = max(1, Int(share))
 
+    private static let wantedSeed = environment["ONYM_SEED"].flatMap(UInt64.init)
+
+    /// A seed by chance, or the one in `ONYM_SEED`.
+    package static func anySeed() -> UInt64 { wantedSeed ?? .random(in: 1...1_000_000) }
+
     /// `count` seeds from 1 on, or the one in `ONYM_SEED`.
     package static func seeds(_ count: Int) -> [UInt64] {
-        if let seed = environment["ONYM_SEED"].flatMap(UInt64.init) { return [seed] }
+        if let wantedSeed { return [wantedSeed] }
         return Array(1...UInt64(max(Double(min(count, 3)), Double(count) * share)))
     }
 

@@ -23,7 +23,7 @@ final class TableFolder {
     /// the name of a table that no export has made: an interrupted export has its lines beside its tables.
     init(_ path: String, _ format: TableFormat) throws(CommandFault) {
         (self.path, self.format) = (path, format)
-        guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw TableFolder.fault(path) }
+        guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Files.unwritten(path) }
         guard Files.isFolder(path) else { throw .failed("\(path) is no folder.") }
         if Files.exists("\(path)/\(TableFolder.manifestName)") {
             throw .failed("\(path) has an export already. Name another folder.")
@@ -41,7 +41,7 @@ final class TableFolder {
         for table in Table.allCases {
             Files.removeFolder("\(path)/\(table.rawValue)")
             guard unsafe mkdir("\(path)/\(table.rawValue)", 0o700) == 0 else {
-                throw TableFolder.fault("\(path)/\(table.rawValue)")
+                throw Files.unwritten("\(path)/\(table.rawValue)")
             }
             files[table] = try newFile(table)
         }
@@ -106,7 +106,7 @@ final class TableFolder {
         let part = "\(path)/\(TableFolder.manifestName).part"
         unsafe unlink(part)
         try Files.writeNew(text, to: part)
-        guard unsafe rename(part, "\(path)/\(TableFolder.manifestName)") == 0 else { throw TableFolder.fault(part) }
+        guard unsafe rename(part, "\(path)/\(TableFolder.manifestName)") == 0 else { throw Files.unwritten(part) }
     }
 
     /// The number of rows of a table.
@@ -121,10 +121,6 @@ final class TableFolder {
     private func end(_ file: TableFile, _ table: Table) throws(CommandFault) {
         try file.end()
         parts[table, default: []].append((file.name, file.rows))
-    }
-
-    static func fault(_ path: String) -> CommandFault {
-        .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
     }
 }
 
@@ -152,7 +148,7 @@ private final class TableFile {
         self.name = name
         path = "\(folder)/\(name)"
         descriptor = unsafe open(path + ".part", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw TableFolder.fault(path) }
+        guard descriptor >= 0 else { throw Files.unwritten(path) }
         text =
             switch format {
             case .csv: CSVText(columns)
@@ -172,19 +168,13 @@ private final class TableFile {
         text.end()
         try flush()
         guard fdatasync(descriptor) == 0, unsafe rename(path + ".part", path) == 0 else {
-            throw TableFolder.fault(path)
+            throw Files.unwritten(path)
         }
     }
 
     func remove() { unsafe unlink(path + ".part") }
 
     private func flush() throws(CommandFault) {
-        var rest = text.take()[...]
-        while !rest.isEmpty {
-            let written = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-            if written < 0, errno == EINTR { continue }
-            guard written > 0 else { throw TableFolder.fault(path) }
-            rest = rest.dropFirst(written)
-        }
+        try Files.append(text.take(), to: descriptor, of: path)
     }
 }
