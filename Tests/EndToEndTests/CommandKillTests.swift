@@ -119,9 +119,16 @@ struct CommandKillTests {
             try kill(["backup", target, "--data", store.data])
             let place = folder + "/restored-\(number)"
             if !isTar || FileManager.default.fileExists(atPath: target) {
-                try done(["restore", target, place])
-                let restored = try rows(place)
-                if restored != before { expectSame(restored, after) }
+                let whole = try onym(["restore", target, place])
+                if whole.code == 0 {
+                    let restored = try rows(place)
+                    if restored != before { expectSame(restored, after) }
+                } else {
+                    // The log begins before the copy of the file: the copy before that is whole, and the command names its end.
+                    let last = try #require(whole.errors.firstMatch(of: /Name --until (\d+) to restore/)?.1, "\(whole)")
+                    try done(["restore", target, place, "--until", String(last)])
+                    expectSame(try rows(place), before)
+                }
             }
             try done(["backup", target, "--data", store.data])
             try done(["restore", target, place + "-again"])
@@ -218,7 +225,7 @@ struct CommandKillTests {
     private func killEach(
         _ name: String, after time: Duration, _ round: (Int, (_ words: [String]) throws -> Void) throws -> Void
     ) throws {
-        let seed = ProcessInfo.processInfo.environment["ONYM_SEED"].flatMap(UInt64.init) ?? .random(in: 1...1_000_000)
+        let seed = Soak.anySeed()
         var generator = SeededGenerator(seed: seed)
         var killed = 0
         let microseconds = Double(time.components.seconds) * 1e6 + Double(time.components.attoseconds) / 1e12
