@@ -18,6 +18,9 @@ package protocol Snapshot: RowFacts {
     /// The identities of a person, the oldest first.
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity]
 
+    /// The identities of several people. People without identities may be left out.
+    func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]]
+
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]?
 
     /// The versions of a document that calls since a sequence wrote, and the version before them: the last version first.
@@ -356,6 +359,12 @@ extension Snapshot {
             if let row = try row(number) { rows.append(row) }
         }
         return rows
+    }
+
+    package func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]] {
+        var identities: [PersonID: [HeldIdentity]] = [:]
+        for person in people { identities[person] = try self.identities(of: person) }
+        return identities
     }
 
     package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {

@@ -153,7 +153,9 @@ private final class ExportRun {
         var written = 0
         while true {
             let part = try session.exported(form, since: since, after: cursor)
-            try append(path.hasSuffix(".gz") ? Gzip.deflate(part.lines) : part.lines)
+            // The lines of tables are kept for a short time only.
+            let effort: Gzip.Effort = form == .facts ? .standard : .least
+            try append(path.hasSuffix(".gz") ? Gzip.deflate(part.lines, effort) : part.lines)
             written += part.lines.count { $0 == UInt8(ascii: "\n") }
             guard let next = part.cursor else { break }
             cursor = next

@@ -296,20 +296,30 @@ final class PostgresSnapshot: Snapshot {
 
     private static let identities = Statement(
         """
-        SELECT type, value, journal.at, journal.key, journal.request_id, journal.sequence
+        SELECT type, value, journal.at, journal.key, journal.request_id, journal.sequence, links.person
         FROM links JOIN journal ON journal.sequence = links.made_by
-        WHERE links.person = $1 AND \(Loader.linkInForce) ORDER BY links.id
+        WHERE links.person = ANY ($1::bigint[]) AND \(Loader.linkInForce) ORDER BY links.id
         """)
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
-        let rows = try ask(PostgresSnapshot.identities, Parameters(person.rawValue))
-        return (0..<rows.count).compactMap { row in
-            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { return nil }
-            return HeldIdentity(
-                type: type, value: rows.text(row, 1) ?? "", since: Instant(milliseconds: rows.integer(row, 2)),
-                call: JournalSequence(rawValue: rows.integer(row, 5)),
-                key: rows.optionalInteger(row, 3).map(KeyID.init), requestID: rows.text(row, 4) ?? "")
+        try identities(of: [person])[person] ?? []
+    }
+
+    func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]] {
+        if people.isEmpty { return [:] }
+        var parameters = Parameters()
+        parameters.add(integers: people.map(\.rawValue))
+        let rows = try ask(PostgresSnapshot.identities, parameters)
+        var identities: [PersonID: [HeldIdentity]] = [:]
+        for row in 0..<rows.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { continue }
+            identities[PersonID(rawValue: rows.integer(row, 6)), default: []].append(
+                HeldIdentity(
+                    type: type, value: rows.text(row, 1) ?? "", since: Instant(milliseconds: rows.integer(row, 2)),
+                    call: JournalSequence(rawValue: rows.integer(row, 5)),
+                    key: rows.optionalInteger(row, 3).map(KeyID.init), requestID: rows.text(row, 4) ?? ""))
         }
+        return identities
     }
 
     private static let holdersOfTypes = Statement(

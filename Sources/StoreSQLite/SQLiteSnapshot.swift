@@ -51,7 +51,16 @@ struct SQLiteSnapshot: Snapshot {
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
         let numbers = lock.read { index.place(of: person).map { index.committedLinks(of: $0) } ?? [] }
-        return try reader().identities(numbers)
+        return try reader().identities([numbers])[0]
+    }
+
+    func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]] {
+        var links: [[Int64]] = []
+        links.reserveCapacity(people.count)
+        readIndex(people) { person in
+            links.append(index.place(of: person).map { index.committedLinks(of: $0) } ?? [])
+        }
+        return Dictionary(zip(people, try reader().identities(links))) { $1 }
     }
 
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
@@ -108,19 +117,15 @@ struct SQLiteSnapshot: Snapshot {
         _ = try reader()
         var held: [HeldKey] = []
         held.reserveCapacity(people.count)
-        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
-            lock.read {
-                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
-                    guard let place = index.place(of: person) else { continue }
-                    let start = held.count
-                    index.committed.forEachIdentity(of: place) { type, key in
-                        if types.contains(type) { held.append((person, type, key)) }
-                        return true
-                    }
-                    // The newest link came first.
-                    if held.count > start + 1 { held[start...].reverse() }
-                }
+        readIndex(people) { person in
+            guard let place = index.place(of: person) else { return }
+            let start = held.count
+            index.committed.forEachIdentity(of: place) { type, key in
+                if types.contains(type) { held.append((person, type, key)) }
+                return true
             }
+            // The newest link came first.
+            if held.count > start + 1 { held[start...].reverse() }
         }
         return held
     }
@@ -128,20 +133,24 @@ struct SQLiteSnapshot: Snapshot {
     func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
         _ = try reader()
         var groups: [PersonID: Group] = [:]
-        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
-            lock.read {
-                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
-                    let group = index.committed.group(of: person)
-                    // The members are read later, and that read needs the lock.
-                    if group.count > 1 { groups[person] = Group(root: group.root, count: group.count, self.groups) }
-                }
-            }
+        readIndex(people) { person in
+            let group = index.committed.group(of: person)
+            // The members are read later, and that read needs the lock.
+            if group.count > 1 { groups[person] = Group(root: group.root, count: group.count, self.groups) }
         }
         return groups
     }
 
-    /// The writer waits while a reader has the lock.
-    private static let peopleAtOnce = 500
+    /// Runs a body for each of many items under the lock of the index, some at a time: the writer waits while a reader has the lock.
+    private func readIndex<Item>(_ items: [Item], _ body: (Item) -> Void) {
+        for start in stride(from: 0, to: items.count, by: SQLiteSnapshot.itemsAtOnce) {
+            lock.read {
+                for item in items[start..<min(items.count, start + SQLiteSnapshot.itemsAtOnce)] { body(item) }
+            }
+        }
+    }
+
+    private static let itemsAtOnce = 500
 
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
@@ -248,6 +257,32 @@ struct SQLiteSnapshot: Snapshot {
             if number == wanted { return nil }
         }
         return nil
+    }
+
+    func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
+        var numbers: [(key: DocumentKey, number: Int64)] = []
+        readIndex(keys) { key in
+            if let number = index.documentNumber(key) { numbers.append((key, number)) }
+        }
+        var found: [DocumentKey: [UInt8]] = [:]
+        found.reserveCapacity(numbers.count)
+        numbers.removeAll { key, number in
+            guard let body = documents[number] else { return false }
+            if !body.isEmpty { found[key] = body }
+            return true
+        }
+        if numbers.isEmpty { return found }
+        let bodies = try reader().documents(numbers.map(\.number))
+        for ((key, number), body) in zip(numbers, bodies) {
+            if let body {
+                documents.add(number, body)
+                found[key] = body
+            } else {
+                // What is gone by now has perhaps a later version.
+                found[key] = try document(key)
+            }
+        }
+        return found
     }
 
     func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
@@ -364,22 +399,31 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in try connection.reading(body) }
     }
 
-    func identities(_ links: [Int64]) throws(StoreFault) -> [HeldIdentity] {
+    /// The identities of several people, each by the numbers of its links.
+    func identities(_ links: [[Int64]]) throws(StoreFault) -> [[HeldIdentity]] {
         try once { () throws(SQLiteFault) in
-            var identities: [HeldIdentity] = []
-            for number in links {
-                link.bind(1, number)
-                defer { link.reset() }
-                guard try link.step(), let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: link.integer(0)))
-                else { continue }
-                identities.append(
-                    HeldIdentity(
-                        type: type, value: link.text(1) ?? "", since: Instant(milliseconds: link.integer(2)),
-                        call: JournalSequence(rawValue: link.integer(5)), key: link.optionalInteger(3).map(KeyID.init),
-                        requestID: link.text(4) ?? ""))
+            var all: [[HeldIdentity]] = []
+            all.reserveCapacity(links.count)
+            for numbers in links {
+                var identities: [HeldIdentity] = []
+                identities.reserveCapacity(numbers.count)
+                for number in numbers { if let identity = try identity(number) { identities.append(identity) } }
+                all.append(identities)
             }
-            return identities
+            return all
         }
+    }
+
+    private func identity(_ number: Int64) throws(SQLiteFault) -> HeldIdentity? {
+        link.bind(1, number)
+        defer { link.reset() }
+        guard try link.step(), let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: link.integer(0))) else {
+            return nil
+        }
+        return HeldIdentity(
+            type: type, value: link.text(1) ?? "", since: Instant(milliseconds: link.integer(2)),
+            call: JournalSequence(rawValue: link.integer(5)), key: link.optionalInteger(3).map(KeyID.init),
+            requestID: link.text(4) ?? "")
     }
 
     func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
@@ -571,12 +615,24 @@ final class Reader {
     }
 
     func document(_ number: Int64) throws(StoreFault) -> [UInt8]? {
-        try file.attempt { () throws(SQLiteFault) in
-            body.bind(1, number)
-            defer { body.reset() }
-            // An empty document means that the document was removed.
-            return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
+        try file.attempt { () throws(SQLiteFault) in try readDocument(number) }
+    }
+
+    /// The documents with several numbers, in the order of the numbers.
+    func documents(_ numbers: [Int64]) throws(StoreFault) -> [[UInt8]?] {
+        try once { () throws(SQLiteFault) in
+            var bodies: [[UInt8]?] = []
+            bodies.reserveCapacity(numbers.count)
+            for number in numbers { bodies.append(try readDocument(number)) }
+            return bodies
         }
+    }
+
+    private func readDocument(_ number: Int64) throws(SQLiteFault) -> [UInt8]? {
+        body.bind(1, number)
+        defer { body.reset() }
+        // An empty document means that the document was removed.
+        return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
     }
 
     /// The versions of a document since a call, and the version before them: the chain of earlier versions from a version on.

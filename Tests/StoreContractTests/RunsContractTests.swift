@@ -112,7 +112,10 @@ struct RunsContractTests {
         try test.fixture.store.read { snapshot throws(StoreFault) in
             let numbers = [3, 9, 1].map { RowNumber(rawValue: $0) }
             #expect(Set(try snapshot.rows(numbers).map(\.number.rawValue)) == [1, 3])
-            #expect(try snapshot.documents([part, DocumentKey(.runPart, of: 8)]) == [part: [1]])
+            let unknown = DocumentKey(.runPart, of: 8)
+            #expect(try snapshot.documents([part, unknown]) == [part: [1]])
+            // And once more, when a cache may have them.
+            #expect(try snapshot.documents([unknown, part]) == [part: [1]])
             let groups = try snapshot.groups(of: people)
             #expect(people.map { groups[$0]?.root } == [people[1], people[1], nil])
             #expect(people.map { groups[$0]?.count } == [2, 2, nil])
@@ -122,6 +125,15 @@ struct RunsContractTests {
                 #expect(keys.filter { $0.person == person }.map(\.key) == [test.user(name).key])
             }
             #expect(try snapshot.keys(of: [.email], heldBy: people).isEmpty)
+            let held = try snapshot.identities(of: people + [PersonID(rawValue: 7)])
+            for person in people {
+                let identities = try snapshot.identities(of: person)
+                #expect(held[person] == identities)
+            }
+            #expect(people.map { held[$0]?.map(\.value) } == [["ada"], ["bob"], ["eve"]])
+            #expect(held[PersonID(rawValue: 7)] ?? [] == [])
+            let (nobody, nothing) = (try snapshot.identities(of: []), try snapshot.documents([]))
+            #expect(nobody.isEmpty && nothing.isEmpty)
         }
     }
 

@@ -60,8 +60,8 @@ package struct ExportPage {
     private var settled: Set<PersonID> = []
     /// The catalog of the project, once a purchase has asked for it.
     private var catalog: Catalog?
-    /// The identities of the person that the page asked about last.
-    private var held: (person: PersonID, identities: [HeldIdentity])?
+    /// What the page has read about the people of the calls at hand.
+    private var known = KnownPeople()
 
     /// The facts of calls and the rows that the page has looked at.
     private var looked = 0
@@ -122,6 +122,7 @@ package struct ExportPage {
         var limit = 1
         while !isFull {
             let calls = try snapshot.calls(after: JournalSequence(rawValue: place.after), limit: limit)
+            known = try KnownPeople(of: calls, for: place, form, in: project, snapshot)
             for call in calls {
                 if call.sequence > place.upTo { return true }
                 if call.project == project { try take(&self, call) }
@@ -164,7 +165,7 @@ package struct ExportPage {
             switch fact {
             case .personMade(let person):
                 guard let summary = snapshot.person(person, in: project) else { continue }
-                add(.person(person, made: try snapshot.madeAt(person), seen: summary.lastSeen), made: call)
+                add(.person(person, made: known.madeAt(person), seen: summary.lastSeen), made: call)
                 if form == .graph { continue }
                 for (_, kind) in Holdings.propertyKinds { try takeProperties(kind, of: person, place) }
             case .linked(let person, let type, let value):
@@ -206,10 +207,8 @@ package struct ExportPage {
         _ place: Place
     ) throws(StoreFault) {
         guard isThere(person), ExportPage.isShown(type) else { return }
-        if held?.person != person { held = (person, try snapshot.identities(of: person)) }
-        let isInForce = held?.identities.contains { $0.call == call.sequence && $0.type == type && $0.value == value }
         var end: RecordedCall?
-        if isInForce != true {
+        if !known.isInForce(person, type, value, by: call.sequence) {
             end = try firstCall(of: person, from: call.sequence) { $0 == .unlinked(person, type, value) }
         }
         let ended = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
@@ -230,7 +229,7 @@ package struct ExportPage {
 
     /// A document as the last call of the export left it.
     private func body(_ key: DocumentKey, upTo last: JournalSequence) throws(StoreFault) -> [UInt8]? {
-        if isCurrent { return try snapshot.document(key) }
+        if isCurrent { return known.document(key) }
         for version in try snapshot.versions(of: key, since: last.next) where version.madeBy <= last {
             return try snapshot.content(of: version)
         }
@@ -269,7 +268,8 @@ package struct ExportPage {
     private mutating func takeBelongings(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
         for fact in call.facts {
             switch fact {
-            case .personMade(let person): try takeBelongings(of: person)
+            case .personMade(let person):
+                if known.withBelongings.contains(person) { try takeBelongings(of: person) }
             case .documentPut(let person, let kind):
                 guard place.since.rawValue > 0 else { continue }
                 switch kind {

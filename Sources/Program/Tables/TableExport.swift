@@ -58,7 +58,7 @@ struct TableExport {
     /// Reads people and merges in the order of their calls, and writes each change of a root.
     private mutating func readGraph(_ path: String) throws(CommandFault) {
         let reader = try ExportReader(path)
-        while let line = try reader.next() {
+        while let line = try reader.next(of: ["person", "merge", "erased"]) {
             guard let call = line.integer("x_call"), call <= upTo else { continue }
             switch line.kind {
             case "person":
@@ -223,10 +223,13 @@ final class ExportReader {
     }
 
     /// The next line; nil at the end.
-    func next() throws(CommandFault) -> ExportLine? {
+    ///
+    /// - Parameter kinds: the kinds of lines that matter; nil for all lines. Other lines may be left out.
+    func next(of kinds: [String]? = nil) throws(CommandFault) -> ExportLine? {
         while true {
             if let end = rest[place...].firstIndex(of: UInt8(ascii: "\n")) {
                 defer { place = end + 1 }
+                if let kinds, isOther(kinds, rest[place..<end]) { continue }
                 do throws(JSONFault) {
                     return try parser.read(Array(rest[place..<end])) { value throws(JSONFault) in try ExportLine(value)
                     }
@@ -240,6 +243,15 @@ final class ExportReader {
             rest += piece
         }
     }
+
+    /// Whether the bytes are a line of another kind, as this server writes it.
+    private func isOther(_ kinds: [String], _ line: ArraySlice<UInt8>) -> Bool {
+        guard line.starts(with: ExportReader.begin) else { return false }
+        let kind = line.dropFirst(ExportReader.begin.count).prefix { $0 != UInt8(ascii: "\"") }
+        return !kinds.contains { kind.elementsEqual($0.utf8) }
+    }
+
+    private static let begin = Array(#"{"kind":""#.utf8)
 }
 
 /// A line of an export.
@@ -259,16 +271,18 @@ struct ExportLine {
     }
 
     let kind: String
-    private var values: [String: Value] = [:]
+    /// A line has few members, so a search among them is faster than a hash of their names.
+    private let members: [(name: String, value: Value)]
 
     init(_ value: JSONValue) throws(JSONFault) {
-        var (kind, values) = ("", [String: Value]())
+        var (kind, members) = ("", [(name: String, value: Value)]())
+        members.reserveCapacity(16)
         try value.forEachMember(at: "") { key, member throws(JSONFault) in
             switch member.kind {
             case .string:
                 let text = try member.string(at: "")
-                if "kind" ~= key { kind = text } else { values[key.copy()] = .text(text) }
-            case .integer: values[key.copy()] = .integer(try member.integer(at: ""))
+                if "kind" ~= key { kind = text } else { members.append((key.copy(), .text(text))) }
+            case .integer: members.append((key.copy(), .integer(try member.integer(at: ""))))
             case .object:
                 var json = JSONWriter()
                 json.copy(member)
@@ -276,39 +290,41 @@ struct ExportLine {
                 try member.forEachMember(at: "") { inner, part throws(JSONFault) in
                     if "name" ~= inner, part.kind == .string { name = try part.string(at: "") }
                 }
-                values[key.copy()] = .json(json.bytes, name: name)
+                members.append((key.copy(), .json(json.bytes, name: name)))
             case .array:
                 var texts: [String] = []
                 try member.forEachElement(at: "") { element throws(JSONFault) in
                     if element.kind == .string { texts.append(try element.string(at: "")) }
                 }
-                values[key.copy()] = .texts(texts)
+                members.append((key.copy(), .texts(texts)))
             case .null, .bool, .unsigned, .double: break
             }
         }
         self.kind = kind
-        self.values = values
+        self.members = members
     }
 
+    private subscript(name: String) -> Value? { members.first { $0.name == name }?.value }
+
     func text(_ name: String) -> String? {
-        if case .text(let text) = values[name] { text } else { nil }
+        if case .text(let text) = self[name] { text } else { nil }
     }
 
     func integer(_ name: String) -> Int64? {
-        if case .integer(let number) = values[name] { number } else { nil }
+        if case .integer(let number) = self[name] { number } else { nil }
     }
 
     func texts(_ name: String) -> [String] {
-        if case .texts(let texts) = values[name] { texts } else { [] }
+        if case .texts(let texts) = self[name] { texts } else { [] }
     }
 
     func json(_ name: String) -> [UInt8]? {
-        if case .json(let bytes, _) = values[name] { bytes } else { nil }
+        if case .json(let bytes, _) = self[name] { bytes } else { nil }
     }
 
     /// The member `name` of an object.
     func name(in object: String) -> String? {
-        if case .json(_, let name) = values[object] { name } else { nil }
+        if case .json(_, let name) = self[object] { name } else { nil }
     }
 
     func person(_ name: String) -> PersonID? { text(name).flatMap { Int64($0) }.map(PersonID.init(rawValue:)) }

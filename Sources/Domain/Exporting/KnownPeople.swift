@@ -1,0 +1,69 @@
+/// What an export needs to know about the people of some calls, read at once. A question for each person would cost the most of an
+/// export.
+struct KnownPeople {
+    /// The moments and the properties of people that the calls made or changed.
+    private var documents: [DocumentKey: [UInt8]] = [:]
+    private var identities: [PersonID: [HeldIdentity]] = [:]
+    /// The people made by the calls who have installs, access or aliases.
+    private(set) var withBelongings: Set<PersonID> = []
+
+    init() {}
+
+    /// Reads what a part of an export needs for some calls.
+    init(
+        of calls: [RecordedCall], for place: ExportPage.Place, _ form: ExportPage.Form, in project: ProjectID,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        var (made, linked): ([PersonID], Set<PersonID>) = ([], [])
+        var changed: [DocumentKind: [DocumentKey]] = [:]
+        for call in calls where call.project == project && call.sequence <= place.upTo {
+            for fact in call.facts {
+                switch fact {
+                case .personMade(let person): made.append(person)
+                case .linked(let person, _, _): linked.insert(person)
+                case .documentPut(let person, let kind):
+                    changed[kind, default: []].append(DocumentKey(kind, of: person))
+                default: break
+                }
+            }
+        }
+        if place.part == .holdings {
+            try readBelongings(of: made, snapshot)
+            return
+        }
+        try read(made.map(ImportedPerson.key), snapshot)
+        if form == .graph { return }
+        for (_, kind) in Holdings.propertyKinds {
+            try read(made.map { DocumentKey(kind, of: $0) } + changed[kind, default: []], snapshot)
+        }
+        identities = try snapshot.identities(of: Array(linked))
+    }
+
+    private mutating func read(_ keys: [DocumentKey], _ snapshot: any Snapshot) throws(StoreFault) {
+        if keys.isEmpty { return }
+        documents.merge(try snapshot.documents(keys)) { $1 }
+    }
+
+    private mutating func readBelongings(of made: [PersonID], _ snapshot: any Snapshot) throws(StoreFault) {
+        if made.isEmpty { return }
+        withBelongings = Set(try snapshot.keys(of: [.linkingInstallID], heldBy: made).map(\.person))
+        let (access, aliases) = (
+            try snapshot.documents(made.map(AccessUser.key)), try snapshot.documents(made.map(AliasList.key))
+        )
+        for person in made where access[AccessUser.key(person)] != nil || aliases[AliasList.key(of: person)] != nil {
+            withBelongings.insert(person)
+        }
+    }
+
+    func document(_ key: DocumentKey) -> [UInt8]? { documents[key] }
+
+    /// The moment at which a person was made.
+    func madeAt(_ person: PersonID) -> Instant {
+        documents[ImportedPerson.key(person)].flatMap(ImportedPerson.init(packed:))?.made ?? person.madeAt
+    }
+
+    /// Whether an identity that a call linked is still linked by that call.
+    func isInForce(_ person: PersonID, _ type: IdentityType, _ value: String, by call: JournalSequence) -> Bool {
+        identities[person]?.contains { $0.call == call && $0.type == type && $0.value == value } ?? false
+    }
+}
