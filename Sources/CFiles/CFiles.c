@@ -155,6 +155,9 @@ static const unsigned char docs_threat_model_md[] = {
 static const unsigned char docs_undo_md[] = {
 #embed "../../docs/undo.md"
 };
+static const unsigned char docs_console_graph_png[] = {
+#embed "../../docs/console-graph.png"
+};
 static const unsigned char docs_console_person_png[] = {
 #embed "../../docs/console-person.png"
 };
@@ -399,6 +402,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "support-cookbook.md", docs_support_cookbook_md),
     FILE_OF("docs", "threat-model.md", docs_threat_model_md),
     FILE_OF("docs", "undo.md", docs_undo_md),
+    FILE_OF("docs", "console-graph.png", docs_console_graph_png),
     FILE_OF("docs", "console-person.png", docs_console_person_png),
     FILE_OF("docs", "decisions/0001-decide-in-the-index.md", docs_decisions_0001_decide_in_the_index_md),
     FILE_OF("docs", "decisions/0002-one-writer-natural-batches.md", docs_decisions_0002_one_writer_natural_batches_md),

@@ -1,11 +1,14 @@
 // Elements from values. A value reaches the page as text only, so no value can become a tag, a script or an address.
 
-const svgTags = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title"]);
+const svgTags = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "svg:a"]);
 
-/** Makes an element. Attributes that begin with "on" are listeners; `css` holds style properties; null and false are left out. */
+/**
+ * Makes an element. Attributes that begin with "on" are listeners; `css` holds style properties; null and false are left out.
+ * "svg:a" is a link in a picture.
+ */
 export function h(tag, attributes = {}, ...children) {
   const element = svgTags.has(tag)
-    ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag.replace("svg:", "")) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -78,7 +81,7 @@ function limited(text) {
 const plainMarks = (text) => text.replace(unseen, (part) => `⟨${part.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 /** Shows a JSON document as text. */
-export const json = (value) => h("pre", { tabindex: 0 }, plainMarks(JSON.stringify(value, null, 2)));
+export const json = (value) => h("pre", { tabindex: 0 }, JSON.stringify(value, null, 2).split("\n").map(plainMarks).join("\n"));
 
 let zone = localStorage.getItem("onym.zone") === "utc" ? "UTC" : undefined;
 let format = makeFormat();

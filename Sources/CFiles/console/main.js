@@ -110,7 +110,7 @@ function frame() {
   show(top,
     h("div", { class: "bar" },
       h("a", { class: "brand", href: "#/home" }, "Onym"),
-      h("span", {}, shown(current.project.name), current.mode === "development" ? h("span", { class: "badge" }, "development") : null),
+      h("span", {}, shown(current.project.name), current.mode === "development" ? [" ", h("span", { class: "badge" }, "development")] : null),
       h("form", { class: "find", role: "search", onsubmit: (event) => {
         event.preventDefault();
         const text = box.value.trim();

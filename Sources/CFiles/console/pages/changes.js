@@ -17,15 +17,19 @@ const words = {
 
 export const personLink = (person, text = person) => person ? h("a", { href: `#/person/${encodeURIComponent(person)}`, class: "id" }, shown(text, "id")) : shown(null);
 
-export function changesTable(caption, changes) {
+// What a change says besides, without what it left empty.
+const details = (data) => Object.entries(data ?? {}).filter(([, value]) => !Array.isArray(value) || value.length)
+  .map(([name, value], place) => [place ? " · " : "", `${name} `, shown(Array.isArray(value) ? value.map((one) => typeof one === "string" ? one : JSON.stringify(one)).join(", ") : value)]);
+
+export function changesTable(caption, changes, options = {}) {
   return table(caption, [
     ["Call", (change) => h("button", { class: "plain", type: "button", onclick: () => open(`Call ${change.seq}`, json(change)) }, String(change.seq))],
     ["When", (change) => moment(change.at)],
     ["What", (change) => [shown(words[change.kind] ?? change.kind.replaceAll(/[._]/g, " ")), h("br"), h("code", { class: "soft" }, shown(change.kind))]],
     ["Person", (change) => personLink(change.person)],
-    ["More", (change) => Object.entries(change.data ?? {}).map(([name, value]) => [`${name} `, shown(value), " "])],
+    ["More", (change) => details(change.data)],
     ["Key", (change) => shown(change.key)],
-  ], changes);
+  ], changes, options);
 }
 
 /** The changes of the last calls, the newest first. */

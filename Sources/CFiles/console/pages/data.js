@@ -59,7 +59,7 @@ export default async function data(place, { heading, leave }) {
       async (cursor, signal) => {
         const page = await get("/projects", { cursor }, { signal });
         return { rows: page.projects, next: page.next_cursor };
-      }, empty("There is no project."))]);
+      }, empty("There is no project."), { hidden: true })]);
   await Promise.all([look(), lookAtJobs()]);
 }
 

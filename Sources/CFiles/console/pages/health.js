@@ -117,7 +117,7 @@ export default async function health(place, { heading, query, leave }) {
         h("line", { class: "axis", x1: 0, x2: 240, y1: 60.5, y2: 60.5 }),
         bars(counts, 240, 56).map((bar) => {
           const column = h("rect", { class: "column", x: bar.x, y: bar.y + 4, width: bar.width, height: bar.height }, h("title", {}, `${bar.day}: ${bar.number}`));
-          return kind && bar.number ? h("a", { href: ofDay(bar.day), "aria-label": `${text} of ${bar.day}` }, column) : column;
+          return kind && bar.number ? h("svg:a", { href: ofDay(bar.day), "aria-label": `${text} of ${bar.day}` }, column) : column;
         }));
       const columns = [["Day", ([day, number]) => kind && number ? h("a", { href: ofDay(day) }, day) : day], ["Number", ([, number]) => number.toLocaleString("en")]];
       if (sorts[member]) columns.push([sorts[member], ([day]) => parts.get(day).map(([name, number]) => h("div", {}, h("code", {}, shown(name)), ` ${number.toLocaleString("en")}`))]);

@@ -49,7 +49,7 @@ export default async function home(place, { heading, leave, again }) {
   h("h2", {}, "Last changes"),
   filled(6, async (signal) => {
     const changes = (await recent(signal)).slice(0, 15);
-    return changes.length ? changesTable("Last changes", changes) : empty("Nothing changed lately.");
+    return changes.length ? changesTable("Last changes", changes, { hidden: true }) : empty("Nothing changed lately.");
   }), demo.possible && makeDemo(again));
 }
 

@@ -51,7 +51,7 @@ export default async function person(place, { parts, query, heading, leave, agai
 
 /** The field of the moment for which the page shows the person. */
 function moments(at, go) {
-  const field = h("input", { id: "as-of", value: at ?? "", placeholder: "2026-11-21T09:00:00Z or seq:4711", spellcheck: "false" });
+  const field = h("input", { id: "as-of", value: at ?? "", placeholder: "2026-11-21T09:00:00Z or seq:4711", size: 32, spellcheck: "false" });
   return h("form", { class: "filters", onsubmit: (event) => {
     event.preventDefault();
     const text = field.value.trim();
