@@ -156,9 +156,13 @@ struct CommandKillTests {
             let target = folder + "/restored-\(number)"
             let source = number % 3 == 0 ? copies + ".tar" : copies
             try kill(words(target, source))
-            if !FileManager.default.fileExists(atPath: target + "/onym.db") { try done(words(target, source)) }
+            // A restore that was killed behind its last rename has made the store; its working folder stays.
+            if !FileManager.default.fileExists(atPath: target + "/onym.db") {
+                try done(words(target, source))
+                let names = try FileManager.default.contentsOfDirectory(atPath: target)
+                #expect(!names.contains { $0.hasPrefix("restore") })
+            }
             expectSame(try rows(target), expected)
-            #expect(try !FileManager.default.contentsOfDirectory(atPath: target).contains { $0.hasPrefix("restore") })
         }
     }
 

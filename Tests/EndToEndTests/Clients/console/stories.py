@@ -1058,7 +1058,7 @@ def a_request_of_an_error(scene):
     check_page(tab, "a request that is not there")
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     """Waits until something is so; answers whether it is."""
     for _ in range(seconds * 20):
         if condition():
