@@ -1,5 +1,14 @@
+/// The facts that the decisions of a batch read. To find all keys takes longer than some decisions, so a store with its facts in
+/// memory asks for earlier calls only.
+package protocol BatchNeeds {
+    /// The keys under which earlier calls may have answers.
+    var replays: [ReplayKey] { get }
+    /// All keys.
+    var keys: FactKeys { get }
+}
+
 /// The keys of the facts that a batch of calls reads.
-package struct FactKeys: Sendable {
+package struct FactKeys: BatchNeeds, Sendable {
     package private(set) var identities: [IdentityKey] = []
     package private(set) var people: [PersonID] = []
     package private(set) var merges: [MergeID] = []
@@ -11,6 +20,8 @@ package struct FactKeys: Sendable {
     package private(set) var documents: [DocumentKey] = []
 
     package init() {}
+
+    package var keys: FactKeys { self }
 
     package mutating func add(_ identity: IdentityKey) { identities.append(identity) }
     package mutating func add(_ replay: ReplayKey) { replays.append(replay) }

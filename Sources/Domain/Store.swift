@@ -30,7 +30,7 @@ package protocol Store: AnyObject, Sendable {
     ///
     /// The store may find during the body that the batch reads more facts. Then it calls the body again from the beginning.
     /// Only the result of the last run counts.
-    func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault)
+    func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault)
 
     /// Makes the changes of the last batch durable, all or nothing. After a fault the result is unknown until ``recover()``
     /// returns.

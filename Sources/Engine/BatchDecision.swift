@@ -70,20 +70,6 @@ struct BatchDecision {
         entries.reserveCapacity(jobs.count)
     }
 
-    /// The facts that the decisions read.
-    var needs: FactKeys {
-        var needs = FactKeys()
-        for job in jobs {
-            needs.add(job.call, job.act)
-            let strategy = directory.strategy(of: job.call.project)
-            guard let userIDs = joining(job.act.subjects.userIDs, job.call, strategy) else { continue }
-            for name in userIDs.names.values {
-                for other in name.others { needs.add(other) }
-            }
-        }
-        return needs
-    }
-
     /// Decides all jobs.
     mutating func decide(over facts: any BatchFacts) -> Ending {
         noteStep(facts)
@@ -321,6 +307,23 @@ struct BatchDecision {
     }
 
     private mutating func use(_ person: PersonID) { lastPerson = max(lastPerson ?? person, person) }
+}
+
+extension BatchDecision: BatchNeeds {
+    var replays: [ReplayKey] { jobs.compactMap { $0.call.replay?.key } }
+
+    var keys: FactKeys {
+        var keys = FactKeys()
+        for job in jobs {
+            keys.add(job.call, job.act)
+            let strategy = directory.strategy(of: job.call.project)
+            guard let userIDs = joining(job.act.subjects.userIDs, job.call, strategy) else { continue }
+            for name in userIDs.names.values {
+                for other in name.others { keys.add(other) }
+            }
+        }
+        return keys
+    }
 }
 
 extension Change {

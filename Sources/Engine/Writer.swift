@@ -105,7 +105,7 @@ package final class Writer {
         var batch = fresh
         do throws(StoreFault) {
             var ending = BatchDecision.Ending.decided
-            try store.decide(batch.needs) { facts in
+            try store.decide(fresh) { facts in
                 // The store may run this a second time, and other processes may have written since the last batch.
                 batch = fresh
                 batch.lastPerson = Writer.later(lastPerson, store.lastPerson)

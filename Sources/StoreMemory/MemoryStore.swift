@@ -69,8 +69,9 @@ package final class MemoryStore: Store {
         return Peek(act, stamp, call, in: facts)
     }
 
-    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
-        body(PlainBatchFacts(state.withLock { $0.facts.loading(needs) }))
+    package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+        let keys = needs.keys
+        body(PlainBatchFacts(state.withLock { $0.facts.loading(keys) }))
     }
 
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {

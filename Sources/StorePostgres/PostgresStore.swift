@@ -164,9 +164,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     // MARK: - The writer's thread
 
-    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         do throws(StoreFault) {
-            try load(needs, body)
+            try load(needs.keys, body)
         } catch {
             // The batch did not commit, so nothing changed.
             throw error.kind == .away ? StoreFault(.interrupted, error.description) : error

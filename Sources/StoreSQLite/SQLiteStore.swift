@@ -301,7 +301,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package private(set) var lastMoment: Instant?
     package private(set) var latestMoment: Instant?
 
-    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         var replays = RememberedCalls()
         // Only this thread changes the index, so its reads need no lock.
         for key in needs.replays where index.replays.mayKnow(key) {

@@ -297,7 +297,7 @@ private final class Gate: Store {
     var directory: Directory { store.directory }
     func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
-    func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         state.change { $0.reached += 1 }
         _ = state.wait(milliseconds: Patience.milliseconds) { $0.isClosed ? nil : true }
         try store.decide(needs, body)

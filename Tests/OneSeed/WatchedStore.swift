@@ -49,7 +49,7 @@ final class WatchedStore: Store, @unchecked Sendable {
 
     var hash: KeyedHash { store.hash }
     func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek { store.peek(call, act, stamp) }
-    func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         try store.decide(needs, body)
     }
     func discard() throws(StoreFault) { try store.discard() }

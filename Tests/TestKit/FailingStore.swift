@@ -53,7 +53,7 @@ package final class FailingStore: Store {
 
     package func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
-    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         precondition(!plan.withLock { $0.isBroken }, "A batch was given to a store that has to be recovered.")
         try store.decide(needs, body)
     }

@@ -307,7 +307,7 @@ package final class CountingStore: Store {
 
     package init(_ base: any Store) { self.base = base }
 
-    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+    package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         let people = base.counts.people
         try base.decide(needs) { facts in
             guard let deciding = facts as? any DecidingBatchFacts else {
