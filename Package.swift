@@ -314,7 +314,7 @@ let package = Package(
             name: "OneSeed",
             dependencies: [
                 "ByteText", "CFaultyDisk", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
-                "Program", "StoreSQLite",
+                "Program", "StoreSQLite", "TestKit",
             ],
             path: "Tests/OneSeed", swiftSettings: testSettings),
         .executableTarget(

@@ -75,9 +75,11 @@ package struct LeafContent: Equatable, Sendable {
     package static func head(
         sequence: Int64, at: Int64, project: Int64, key: Int64?, kind: Int64, person: Int64?
     ) -> [UInt8] {
-        var packer = Packer()
-        packer.add(fixed: UInt64(bitPattern: sequence), UInt64(bitPattern: at), UInt64(bitPattern: project))
-        packer.add(fixed: key == nil ? 0 : 1, UInt64(bitPattern: key ?? 0), UInt64(bitPattern: kind))
+        var packer = Packer(reserving: LeafContent.headBytes + 2 * LeafContent.commitmentBytes)
+        packer.add(fixed: UInt64(bitPattern: sequence), UInt64(bitPattern: at))
+        packer.add(fixed: UInt64(bitPattern: project))
+        packer.add(fixed: key == nil ? 0 : 1, UInt64(bitPattern: key ?? 0))
+        packer.add(fixed: UInt64(bitPattern: kind))
         packer.add(fixed: person == nil ? 0 : 1, UInt64(bitPattern: person ?? 0))
         return packer.bytes
     }

@@ -95,8 +95,11 @@ package struct Hash128: Hashable, Sendable {
         self.init(high: high, low: low)
     }
 
+    /// The 16 bytes, in the order in which they are read.
     package var bytes: [UInt8] {
-        [low, high].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> UInt64($0 * 8)) } }
+        var packer = Packer(reserving: 16)
+        packer.add(self)
+        return packer.bytes
     }
 
     /// The bits are evenly distributed, so 64 of them are enough.

@@ -5,7 +5,13 @@ package struct Packer: Sendable {
 
     package init() {}
 
+    /// - Parameter count: about how many bytes come.
+    package init(reserving count: Int) { bytes.reserveCapacity(count) }
+
     package mutating func add(_ byte: UInt8) { bytes.append(byte) }
+
+    /// Adds bytes without their number: whoever reads them knows it.
+    package mutating func add(plain bytes: some Collection<UInt8>) { self.bytes.append(contentsOf: bytes) }
 
     package mutating func add(_ value: UInt64) {
         var rest = value
@@ -31,11 +37,17 @@ package struct Packer: Sendable {
     /// Adds an integer of either sign; a small one takes few bytes.
     package mutating func add(zigzag value: Int64) { add(UInt64(bitPattern: value << 1 ^ value >> 63)) }
 
-    /// Adds integers of eight bytes each, the lowest byte first.
-    package mutating func add(fixed values: UInt64...) {
-        for value in values {
-            for shift in stride(from: 0, to: 64, by: 8) { add(UInt8(truncatingIfNeeded: value >> UInt64(shift))) }
-        }
+    /// Adds an integer of eight bytes, the lowest byte first.
+    package mutating func add(fixed value: UInt64) {
+        unsafe withUnsafeBytes(of: value.littleEndian) { unsafe bytes.append(contentsOf: $0) }
+    }
+
+    /// Adds the 16 bytes of a hash, in the order in which ``Hash128`` reads them.
+    package mutating func add(_ hash: Hash128) { add(fixed: hash.low, hash.high) }
+
+    package mutating func add(fixed first: UInt64, _ second: UInt64) {
+        add(fixed: first)
+        add(fixed: second)
     }
 }
 

@@ -24,79 +24,63 @@ package enum LeafFact: Hashable {
         case key = 3
     }
 
-    /// The fact of a change, and the person of the fact; nil for a change that leaves no fact of its own.
-    package static func of(_ change: Change, _ hash: KeyedHash) -> (person: Int64, facts: [LeafFact])? {
+    /// What a change leaves in the tree: the person, a fact, and for a thing of the directory also its name; nil for a change that
+    /// leaves no fact of its own.
+    package static func of(
+        _ change: Change, _ hash: KeyedHash
+    ) -> (person: Int64, fact: LeafFact, name: LeafFact?)? {
         switch change {
-        case .personMade(let person, _): (person.rawValue, [.personMade])
+        case .personMade(let person, _): return (person.rawValue, .personMade, nil)
         case .linked(let person, let identity):
-            (person.rawValue, [.linked(type: identity.type.rawValue, identity.key.hash)])
+            return (person.rawValue, .linked(type: identity.type.rawValue, identity.key.hash), nil)
         case .unlinked(let person, let type, let key):
-            (person.rawValue, [.unlinked(type: type.rawValue, key.hash)])
+            return (person.rawValue, .unlinked(type: type.rawValue, key.hash), nil)
         case .rowAdded(let person, let row):
-            (
-                person.rawValue,
-                [
-                    .rowAdded(
-                        kind: row.kind.rawValue, at: row.at.milliseconds,
-                        content: content(
-                            row.body, hash, recognition: row.recognition?.rawValue, device: row.device?.rawValue))
-                ]
+            let content = content(
+                row.body, hash, recognition: row.recognition?.rawValue, device: row.device?.rawValue)
+            return (
+                person.rawValue, .rowAdded(kind: row.kind.rawValue, at: row.at.milliseconds, content: content), nil
             )
         case .rowSuperseded(let person, let kind, let number):
-            (person.rawValue, [.rowSuperseded(kind: kind.rawValue, row: number.rawValue)])
+            return (person.rawValue, .rowSuperseded(kind: kind.rawValue, row: number.rawValue), nil)
         case .documentPut(let key, let person, let body):
             // The store keeps the last version of a derived document alone.
-            key.kind.isDerived
-                ? nil
-                : (
-                    person.rawValue,
-                    [.documentPut(kind: key.kind.rawValue, key: key.hash, content: content(body, hash))]
-                )
+            if key.kind.isDerived { return nil }
+            let fact = LeafFact.documentPut(kind: key.kind.rawValue, key: key.hash, content: content(body, hash))
+            return (person.rawValue, fact, nil)
         case .merged(let merge):
-            (
-                merge.from.rawValue,
-                [
-                    .merged(
-                        id: merge.id.rawValue, from: merge.from.rawValue, into: merge.into.rawValue,
-                        rule: merge.rule.rawValue)
-                ]
-            )
-        case .mergeUndone(let merge): (merge.from.rawValue, [.mergeUndone(id: merge.id.rawValue)])
-        case .personErased(let person): (person.rawValue, [.personErased])
+            let (from, into) = (merge.from.rawValue, merge.into.rawValue)
+            return (from, .merged(id: merge.id.rawValue, from: from, into: into, rule: merge.rule.rawValue), nil)
+        case .mergeUndone(let merge): return (merge.from.rawValue, .mergeUndone(id: merge.id.rawValue), nil)
+        case .personErased(let person): return (person.rawValue, .personErased, nil)
         case .projectMade(let project):
-            (0, made(.project, Int64(project.id.rawValue), project.name, [.integer(project.madeAt.milliseconds)], hash))
+            return made(
+                .project, Int64(project.id.rawValue), project.name, [.integer(project.madeAt.milliseconds)], hash)
         case .appMade(let app):
-            (
-                0,
-                made(
-                    .app, app.id.rawValue, app.name,
-                    [
-                        .integer(Int64(app.project.rawValue)), .text(app.dialect.rawValue),
-                        .text(app.platform.rawValue),
-                        .text(app.bundleID), .text(app.publicID), .bytes(app.secretHash?.bytes),
-                        .integer(app.madeAt.milliseconds),
-                        .text(app.webOrigins.isEmpty ? nil : app.webOrigins.joined(separator: " ")),
-                    ], hash)
-            )
+            return made(
+                .app, app.id.rawValue, app.name,
+                [
+                    .integer(Int64(app.project.rawValue)), .text(app.dialect.rawValue), .text(app.platform.rawValue),
+                    .text(app.bundleID), .text(app.publicID), .bytes(app.secretHash?.bytes),
+                    .integer(app.madeAt.milliseconds),
+                    .text(app.webOrigins.isEmpty ? nil : app.webOrigins.joined(separator: " ")),
+                ], hash)
         case .keyMade(let key):
-            (
-                0,
-                made(
-                    .key, key.id.rawValue, key.name,
-                    [
-                        .integer(Int64(key.project.rawValue)), .integer(key.app?.rawValue), .text(key.kind.rawValue),
-                        .bytes(key.hash.bytes), .text(key.scopes.names), .integer(key.madeAt.milliseconds),
-                        .integer(key.expiresAt?.milliseconds),
-                    ], hash)
-            )
-        case .appRevoked(let app, let moment): (0, [.revoked(.app, id: app.rawValue, at: moment.milliseconds)])
-        case .keyRevoked(let key, let moment): (0, [.revoked(.key, id: key.rawValue, at: moment.milliseconds)])
-        case .renamed(.project(let id), let name):
-            (0, [.named(.project, id: Int64(id.rawValue), name: content(Array(name.utf8), hash))])
-        case .renamed(.app(let id), let name):
-            (0, [.named(.app, id: id.rawValue, name: content(Array(name.utf8), hash))])
+            return made(
+                .key, key.id.rawValue, key.name,
+                [
+                    .integer(Int64(key.project.rawValue)), .integer(key.app?.rawValue), .text(key.kind.rawValue),
+                    .bytes(key.hash.bytes), .text(key.scopes.names), .integer(key.madeAt.milliseconds),
+                    .integer(key.expiresAt?.milliseconds),
+                ], hash)
+        case .appRevoked(let app, let moment):
+            return (0, .revoked(.app, id: app.rawValue, at: moment.milliseconds), nil)
+        case .keyRevoked(let key, let moment):
+            return (0, .revoked(.key, id: key.rawValue, at: moment.milliseconds), nil)
+        case .renamed(.project(let id), let name): return (0, named(.project, Int64(id.rawValue), name, hash), nil)
+        case .renamed(.app(let id), let name): return (0, named(.app, id.rawValue, name, hash), nil)
         case .strategySet(let version, let strategy):
-            (0, [.strategySet(version: Int64(version), content: content(strategy.packed, hash))])
+            return (0, .strategySet(version: Int64(version), content: content(strategy.packed, hash)), nil)
         }
     }
 
@@ -107,14 +91,15 @@ package enum LeafFact: Hashable {
         case bytes([UInt8]?)
     }
 
-    /// The facts of a project, an app or a key, in the order of the columns of its table.
+    /// What a new project, app or key leaves, by the columns of its table in their order.
     private static func made(
         _ thing: Thing, _ id: Int64, _ name: String, _ columns: [Column], _ hash: KeyedHash
-    ) -> [LeafFact] {
-        [
-            .made(thing, id: id, content: content(columns, hash)),
-            .named(thing, id: id, name: content(Array(name.utf8), hash)),
-        ]
+    ) -> (person: Int64, fact: LeafFact, name: LeafFact?) {
+        (0, .made(thing, id: id, content: content(columns, hash)), named(thing, id, name, hash))
+    }
+
+    private static func named(_ thing: Thing, _ id: Int64, _ name: String, _ hash: KeyedHash) -> LeafFact {
+        .named(thing, id: id, name: content(Array(name.utf8), hash))
     }
 
     /// The hash of the columns of a project, an app or a key.
@@ -153,26 +138,45 @@ package enum LeafFact: Hashable {
 
 extension LeafFact {
     package func pack(into packer: inout Packer) {
-        func add(_ code: UInt8, _ numbers: Int64..., hash: Hash128? = nil, content: UInt64? = nil) {
+        func add(_ code: UInt8, _ first: Int64? = nil, _ second: Int64? = nil) {
             packer.add(code)
-            for number in numbers { packer.add(zigzag: number) }
-            if let hash { packer.add(fixed: hash.low, hash.high) }
-            if let content { packer.add(fixed: content) }
+            if let first { packer.add(zigzag: first) }
+            if let second { packer.add(zigzag: second) }
         }
         switch self {
         case .personMade: add(1)
-        case .linked(let type, let hash): add(2, Int64(type), hash: hash)
-        case .unlinked(let type, let hash): add(3, Int64(type), hash: hash)
-        case .rowAdded(let kind, let at, let content): add(4, Int64(kind), at, content: content)
+        case .linked(let type, let hash):
+            add(2, Int64(type))
+            packer.add(hash)
+        case .unlinked(let type, let hash):
+            add(3, Int64(type))
+            packer.add(hash)
+        case .rowAdded(let kind, let at, let content):
+            add(4, Int64(kind), at)
+            packer.add(fixed: content)
         case .rowSuperseded(let kind, let row): add(5, Int64(kind), row)
-        case .documentPut(let kind, let key, let content): add(6, Int64(kind), hash: key, content: content)
-        case .merged(let id, let from, let into, let rule): add(7, id, from, into, Int64(rule))
+        case .documentPut(let kind, let key, let content):
+            add(6, Int64(kind))
+            packer.add(key)
+            packer.add(fixed: content)
+        case .merged(let id, let from, let into, let rule):
+            add(7, id, from)
+            packer.add(zigzag: into)
+            packer.add(zigzag: Int64(rule))
         case .mergeUndone(let id): add(8, id)
         case .personErased: add(9)
-        case .made(let thing, let id, let content): add(10, Int64(thing.rawValue), id, content: content)
-        case .revoked(let thing, let id, let at): add(11, Int64(thing.rawValue), id, at)
-        case .named(let thing, let id, let name): add(12, Int64(thing.rawValue), id, content: name)
-        case .strategySet(let version, let content): add(13, version, content: content)
+        case .made(let thing, let id, let content):
+            add(10, Int64(thing.rawValue), id)
+            packer.add(fixed: content)
+        case .revoked(let thing, let id, let at):
+            add(11, Int64(thing.rawValue), id)
+            packer.add(zigzag: at)
+        case .named(let thing, let id, let name):
+            add(12, Int64(thing.rawValue), id)
+            packer.add(fixed: name)
+        case .strategySet(let version, let content):
+            add(13, version)
+            packer.add(fixed: content)
         }
     }
 

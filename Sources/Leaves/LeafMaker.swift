@@ -29,7 +29,8 @@ package struct TreeAddition {
 /// Makes the leaves of the calls of one writer.
 package struct LeafMaker {
     private let hasher = SHA256()
-    private var salts: ArraySlice<UInt8> = []
+    private var salts: [UInt8] = []
+    private var usedSalts = 0
 
     private static let saltsAtOnce = 256 * LeafOpening.saltBytes
 
@@ -63,17 +64,17 @@ package struct LeafMaker {
     }
 
     private mutating func nextSalt() -> [UInt8] {
-        if salts.isEmpty { salts = SecureRandom.bytes(LeafMaker.saltsAtOnce)[...] }
-        defer { salts = salts.dropFirst(LeafOpening.saltBytes) }
-        return Array(salts.prefix(LeafOpening.saltBytes))
+        if usedSalts == salts.count { (salts, usedSalts) = (SecureRandom.bytes(LeafMaker.saltsAtOnce), 0) }
+        defer { usedSalts += LeafOpening.saltBytes }
+        return Array(salts[usedSalts..<usedSalts + LeafOpening.saltBytes])
     }
 
     /// The packed facts of a call by person, its own person first.
     private static func facts(of entry: JournalEntry, _ hash: KeyedHash) -> [(person: Int64, facts: [UInt8])] {
-        var parts: [(person: Int64, facts: Packer)] = [(entry.person?.rawValue ?? 0, Packer())]
+        var parts: [(person: Int64, facts: Packer)] = [(entry.person?.rawValue ?? 0, Packer(reserving: 64))]
         var places: [Int64: Int] = [:]
         for change in entry.changes {
-            guard let (person, facts) = LeafFact.of(change, hash) else { continue }
+            guard let (person, fact, name) = LeafFact.of(change, hash) else { continue }
             var place = 0
             // Most calls have one person.
             if person != parts[0].person {
@@ -83,7 +84,8 @@ package struct LeafMaker {
                     places[person] = place
                 }
             }
-            for fact in facts { fact.pack(into: &parts[place].facts) }
+            fact.pack(into: &parts[place].facts)
+            name?.pack(into: &parts[place].facts)
         }
         return parts.map { ($0.person, $0.facts.bytes) }
     }
@@ -109,8 +111,9 @@ package struct FirstLeaf {
     package func content(last: Int64) -> [UInt8] {
         let journal = hasher.finish()
         var packer = Packer()
-        for byte in Array("onym".utf8) { packer.add(byte) }
+        packer.add(plain: "onym".utf8)
         packer.add(fixed: UInt64(bitPattern: last))
-        return packer.bytes + journal.bytes
+        packer.add(plain: journal.bytes)
+        return packer.bytes
     }
 }

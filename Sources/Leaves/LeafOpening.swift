@@ -28,7 +28,7 @@ package struct LeafColumns {
 
     /// The columns that an erasure removes.
     fileprivate var content: [UInt8] {
-        var packer = Packer()
+        var packer = Packer(reserving: 80 + requestID.utf8.count + (inputs?.count ?? 0) + reply.count)
         packer.add(requestID)
         for bytes in [replay, body, inputs, note.map { Array($0.utf8) }] {
             packer.add(bytes == nil ? 0 : 1 as UInt8)
@@ -83,17 +83,18 @@ package struct LeafOpening: Equatable {
 
     /// The salt of a person of a call.
     private static func salt(_ salt: [UInt8], of person: Int64, _ hasher: SHA256) -> [UInt8] {
-        var packer = Packer()
+        var packer = Packer(reserving: saltBytes + 8)
+        packer.add(plain: salt)
         packer.add(fixed: UInt64(bitPattern: person))
-        return Array(hasher.digest(of: (salt + packer.bytes).span).bytes.prefix(saltBytes))
+        return Array(hasher.digest(of: packer.bytes.span).bytes.prefix(saltBytes))
     }
 
     /// The bytes of the `opening` column. One salt stands for all parts until one of them is sealed.
     package func packed() -> [UInt8] {
-        var packer = Packer()
+        var packer = Packer(reserving: 128)
         if let root {
             packer.add(LeafOpening.allOpen)
-            for byte in root { packer.add(byte) }
+            packer.add(plain: root)
             for part in parts {
                 guard case .open(_, let facts) = part.content else { continue }
                 packer.add(zigzag: part.person)
@@ -107,11 +108,11 @@ package struct LeafOpening: Equatable {
             switch part.content {
             case .open(let salt, let facts):
                 packer.add(0 as UInt8)
-                for byte in salt { packer.add(byte) }
+                packer.add(plain: salt)
                 packer.add(facts)
             case .sealed(let commitment):
                 packer.add(1 as UInt8)
-                for byte in commitment.bytes { packer.add(byte) }
+                packer.add(plain: commitment.bytes)
             }
         }
         return packer.bytes
@@ -179,11 +180,11 @@ package struct LeafOpening: Equatable {
         switch part.content {
         case .sealed(let commitment): return commitment
         case .open(let salt, let facts):
-            var packer = Packer()
+            var packer = Packer(reserving: salt.count + facts.count + 20)
+            packer.add(plain: salt)
             packer.add(fixed: UInt64(bitPattern: columns.sequence), UInt64(bitPattern: part.person))
             packer.add(facts)
             hasher.begin()
-            hasher.update(salt)
             hasher.update(packer.bytes)
             if place == 0 { hasher.update(columns.content) }
             return hasher.finish()

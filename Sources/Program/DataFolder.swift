@@ -57,6 +57,7 @@ struct DataFolder: Equatable, Sendable {
         guard store.exists else {
             throw .unreadable("There is no store in \(path). Make one with \"onym init\".")
         }
+        Restore.removeLeft(in: path)
         do throws(StoreFault) {
             return try SQLiteStore(
                 store, acceptsLoss: acceptsLoss,

@@ -131,6 +131,11 @@ struct Restore {
             && names.allSatisfy { $0 == "attachments" || $0 == "master.key" || left.contains("\(target)/\($0)") }
     }
 
+    /// Removes what a restore has left that was killed when its store was whole.
+    static func removeLeft(in target: String) {
+        for folder in Files.leftFolders(beginning: place(in: target)) { Files.removeFolder(folder) }
+    }
+
     /// The beginning of the path of the folder in which the store is made.
     private static func place(in target: String) -> String { "\(target)/restore" }
 

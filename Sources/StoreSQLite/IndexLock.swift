@@ -22,8 +22,7 @@ final class IndexLock: @unchecked Sendable {
             guard let note else { return body() }
             let start = MonotonicMoment.now
             let result = body()
-            let held = (MonotonicMoment.now - start).components
-            note(UInt64(held.seconds) &* 1_000_000_000 &+ UInt64(held.attoseconds / 1_000_000_000))
+            note(start.nanosecondsUntilNow)
             return result
         }
     }

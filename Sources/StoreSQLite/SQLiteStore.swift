@@ -51,6 +51,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private let readers = Pool<Reader>()
     private let derived = DerivedValues()
     private let recentDocuments = DocumentCache(bytes: SQLiteStore.cachedBytes)
+    /// The directory of the index. Who asks for it does not wait for the lock of the index.
+    private let shownDirectory: Monitor<Directory>
 
     /// The limit of cached documents, in bytes.
     private static let cachedBytes = 64 << 20
@@ -176,6 +178,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         var loader = IndexLoader(connection, path: file.path, hash: hash, newcomersUpTo: limit, progress: progress)
         index = try loader.load()
         groups = LockedGroups(index, indexLock)
+        shownDirectory = Monitor(index.directory)
         settled = Settled(last.sequence)
         checkpointer = Checkpointer(file)
         tap = LogTap(file, last: last.sequence, at: lastMoment)
@@ -211,7 +214,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             // All reads of a batch use one transaction, because a lock of the file for each document costs more than the
             // read.
             if !session.connection.isInTransaction { try session.beginReading.run() }
-            return try row.step() ? row.blob(0) : nil
+            guard try row.step(), let body = row.blob(0) else { return nil }
+            recentDocuments.add(number, body)
+            return body
         } catch {
             documentFault = error
             return nil
@@ -293,7 +298,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) { indexLock.watch(note) }
 
-    package var directory: Directory { indexLock.read { index.directory } }
+    package var directory: Directory { shownDirectory.withLock { $0 } }
 
     // MARK: - The writer's thread
 
@@ -421,6 +426,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             last.advance(by: entries)
             settled.sequence = last.sequence
         }
+        let directory = index.directory
+        shownDirectory.withLock { if $0 !== directory { $0 = directory } }
         noteHead()
         for entry in entries where entry.kind == .erase {
             for case .personErased(let person) in entry.changes { unswept.append(person) }
@@ -449,13 +456,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     private static let headPauseNanoseconds: UInt64 = 1_000_000_000
 
-    /// Keeps the folds of large groups in memory, because the next call about the group needs them.
+    /// Keeps new documents in memory, because the next call about the same person or group often needs them.
     private func keepAtHand(_ entries: [JournalEntry]) {
         var number = last.document
         for entry in entries {
             for case .documentPut(let key, _, let body) in entry.changes {
                 number += 1
-                if key.kind.isDerived, key.isKept(body) { recentDocuments.add(number, body) }
+                if !key.kind.isDerived || key.isKept(body) { recentDocuments.add(number, body) }
             }
         }
     }

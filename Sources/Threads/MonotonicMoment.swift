@@ -13,6 +13,9 @@ package struct MonotonicMoment: Comparable, Sendable {
         return MonotonicMoment(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 
+    /// The time since the moment. The type for spans has 128 bits, which is slow where each call is measured.
+    package var nanosecondsUntilNow: UInt64 { UInt64(max(0, MonotonicMoment.now.nanoseconds - nanoseconds)) }
+
     package static func < (left: MonotonicMoment, right: MonotonicMoment) -> Bool {
         left.nanoseconds < right.nanoseconds
     }

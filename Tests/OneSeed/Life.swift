@@ -26,9 +26,9 @@ struct Life {
     private var repeatable: [(call: MadeCall, id: String, status: Int, body: String, at: Int64)] = []
     /// Who claimed an anonymous id of the Claim dialect.
     private var claims: [String: String] = [:]
-    /// Which install redeemed a code.
     /// The merges in force before the present step.
     private var mergesBefore: Set<MergeID> = []
+    /// Which install redeemed a code.
     private var redeemed: [String: String] = [:]
     private var erased: [String] = []
     private var hasTakenBack = false
@@ -132,6 +132,7 @@ struct Life {
         let answer = machine.send(bytes, way)
         let fault = machine.disk.happened.filter { $0.value != before[$0.key] ?? 0 }.keys.sorted().first ?? "none"
         note(call, answer, at: place)
+        if let line = machine.overworked.lines.first { throw fail("work", place, line) }
         try readAfter(machine, at: place)
         let isKept = written[id] != nil
         let moment = isKept ? "after commit" : answer.map { $0.status >= 500 } ?? true ? "in commit" : "before"

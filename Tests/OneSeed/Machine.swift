@@ -6,6 +6,7 @@ import FaultyDisk
 import Gateway
 import Program
 import StoreSQLite
+import TestKit
 
 /// A machine with a disk, two clocks and a server: one thread, no real time, no real file.
 final class Machine {
@@ -67,11 +68,31 @@ final class Machine {
         try SQLiteStore.make(file(on: disk), hashKey: Hash128(high: 1, low: 2)) { store throws(StoreFault) in
             var call = Call(project: setUp.project.id, key: nil)
             call.requestID = "init"
-            let answer = Writer(store: WatchedStore(store, shadow), chance: { 0 }).process(
-                [Job(call: call, act: setUp)], at: setUp.project.madeAt)[0]
-            guard case .success = answer else { preconditionFailure("The project is refused: \(answer).") }
+            let writer = Writer(store: WatchedStore(store, shadow), chance: { 0 })
+            func process(_ act: any Act) {
+                let answer = writer.process([Job(call: call, act: act)], at: setUp.project.madeAt)[0]
+                guard case .success = answer else { preconditionFailure("The store is not filled: \(answer).") }
+            }
+            process(setUp)
+            // One of the users of all callers is large from the beginning.
+            let ada = Identity(.claimUserID, "ada", in: setUp.project.id, hash: store.hash)
+            process(SetProperties(user: ada, values: [("plan", "p0")]))
+            guard let person = shadow.facts.holdersByAge(of: ada.key).first else {
+                preconditionFailure("The properties made no person.")
+            }
+            process(Grow(person, members: grownTo.members, identities: grownTo.identities, hash: store.hash))
         }
         return shadow
+    }
+
+    /// How large the group and the person of one user are. From 16 members on the cost of a call must not grow with them.
+    private static let grownTo = (members: 300, identities: 200)
+    /// What the decisions of this life did that was too much work.
+    let overworked = Overworked()
+
+    final class Overworked: @unchecked Sendable {
+        // Unchecked: a world has one thread.
+        var lines: [String] = []
     }
 
     init(seed: UInt64) throws(StoreFault) {
@@ -118,8 +139,9 @@ final class Machine {
         surroundings.limits.foldMilliseconds = 300
         surroundings.limits.logMilliseconds = 200
         surroundings.limits.logBuckets = 1 << 10
+        let counted = CountingStore(store, StepCounter { [overworked] in overworked.lines.append($0) })
         server = SteppedServer(
-            surroundings, store: WatchedStore(store, shadow), secrets: Machine.secrets, receipts: Machine.receipts,
+            surroundings, store: WatchedStore(counted, shadow), secrets: Machine.secrets, receipts: Machine.receipts,
             attachments: "/nonexistent/attachments")
     }
 

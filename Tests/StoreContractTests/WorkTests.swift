@@ -50,7 +50,7 @@ struct WorkTests {
 
     /// How many steps a decision takes, and what follows from it.
     private func count(_ act: any Act, in fixture: StoreFixture) throws -> Int {
-        let counter = Counter()
+        let counter = StepCounter()
         try fixture.store.decide(FactKeys()) { workspace in
             guard let workspace = workspace as? IndexBatchFacts else { return }
             let view = CountingFacts(base: workspace.view, counter: counter)
@@ -60,75 +60,5 @@ struct WorkTests {
         }
         #expect(counter.steps > 0)
         return counter.steps
-    }
-}
-
-private final class Counter: @unchecked Sendable {
-    // Unchecked: one thread decides.
-    var steps = 0
-}
-
-/// Facts that count what is looked at: each question, each identity and person that is gone through, each hundred bytes of a
-/// document.
-private struct CountingFacts<Base: DecisionFacts>: OverlaidFacts {
-    let base: Base
-    let counter: Counter
-
-    func forEachHolder(of identity: IdentityKey, _ body: (Base.Person) -> Void) {
-        counter.steps += 1
-        base.forEachHolder(of: identity) { holder in
-            counter.steps += 1
-            body(holder)
-        }
-    }
-
-    func forEachIdentity(of person: Base.Person, _ body: (IdentityType, IdentityKey) -> Bool) {
-        base.forEachIdentity(of: person) { type, key in
-            counter.steps += 1
-            return body(type, key)
-        }
-    }
-
-    func document(_ key: DocumentKey) -> [UInt8]? {
-        let document = base.document(key)
-        counter.steps += 1 + (document?.count ?? 0) / 100
-        return document
-    }
-
-    func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
-        counter.steps += 1
-        return base.areMerged(one, other, by: rule)
-    }
-
-    func group(of person: PersonID) -> Group {
-        counter.steps += 1
-        let group = base.group(of: person)
-        return group.count == 1
-            ? group : Group(root: group.root, count: group.count, CountingGroup(group: group, counter: counter))
-    }
-
-    func totals(of group: Group) -> GroupTotals {
-        counter.steps += 1
-        return base.totals(of: base.group(of: group.root))
-    }
-}
-
-private final class CountingGroup: GroupSource {
-    let group: Group
-    let counter: Counter
-
-    init(group: Group, counter: Counter) {
-        self.group = group
-        self.counter = counter
-    }
-
-    func members(ofGroupWith person: PersonID) -> [PersonID] {
-        counter.steps += group.count
-        return group.members
-    }
-
-    func merges(ofGroupWith person: PersonID) -> [Merge] {
-        counter.steps += group.count
-        return group.merges
     }
 }

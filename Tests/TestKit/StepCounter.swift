@@ -17,7 +17,10 @@ package final class StepCounter: @unchecked Sendable {
     fileprivate var largest = 0
     private var pending: (act: any Act, answered: Int)?
 
-    package init() {}
+    private let report: @Sendable (String) -> Void
+
+    /// - Parameter report: gets what is wrong with a decision that took too many steps.
+    package init(_ report: @escaping @Sendable (String) -> Void = { Issue.record("\($0)") }) { self.report = report }
 
     fileprivate func begin(_ act: any Act) {
         settle(people: 1)
@@ -46,7 +49,7 @@ package final class StepCounter: @unchecked Sendable {
         if share > most[name]?.share ?? -1 { most[name] = (steps, share) }
         if steps > bound {
             let sizes = "\(StepCounter.named(by: act)) named, \(answered) answered, \(listed) listed, \(largest) held"
-            Issue.record("\(name) took \(steps) steps, and may take \(bound): \(sizes)")
+            report("\(name) took \(steps) steps, and may take \(bound): \(sizes)")
         }
     }
 
@@ -303,9 +306,11 @@ private final class CountingBatchFacts<Base: DecidingBatchFacts>: BatchFacts {
 /// A store whose decisions are counted, and compared with the bounds of their acts.
 package final class CountingStore: Store {
     package let base: any Store
-    package let counter = StepCounter()
+    package let counter: StepCounter
 
-    package init(_ base: any Store) { self.base = base }
+    package init(_ base: any Store, _ counter: StepCounter = StepCounter()) {
+        (self.base, self.counter) = (base, counter)
+    }
 
     package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         let people = base.counts.people
@@ -348,6 +353,9 @@ package final class CountingStore: Store {
     }
     package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try base.replace(segments) }
     package var isShared: Bool { base.isShared }
+    package var leads: Bool { base.leads }
+    package var trouble: StoreFault? { base.trouble }
+    package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) { base.watchHolds(note) }
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { try base.fold(sightings) }
     package func read<Result>(
         until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result

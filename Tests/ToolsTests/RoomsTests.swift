@@ -42,6 +42,18 @@ struct RoomsTests {
         #expect(line.contains("\(file) (\(room)) names \(type)") && line.hasSuffix("\(other))"), "\(line)")
     }
 
+    @Test("have a place for each act")
+    func acts() throws {
+        let act = "struct Stray: Act { static var kinds: [ActKind] { [] } }\n"
+        let result = try check(try domain(adding: act, to: "Identity.swift"))
+        #expect(
+            result.code == 1
+                && result.lines == [
+                    "rooms: \(result.lines.first?.split(separator: " ")[1] ?? "") "
+                        + "declares an act, and has no place in a room"
+                ], "\(result.lines)")
+    }
+
     @Test("may say the name in a comment or in a text")
     func words() throws {
         let result = try check(try domain(adding: "// Receipt\nlet stray = \"Receipt\"\n", to: "Claim/Claim.swift"))

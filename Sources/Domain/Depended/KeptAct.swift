@@ -110,7 +110,7 @@ extension Packer {
     /// Adds an identity without its value.
     mutating func add(hashOf identity: Identity) {
         add(identity.type.rawValue)
-        for byte in identity.key.hash.bytes { add(byte) }
+        add(identity.key.hash)
     }
 }
 

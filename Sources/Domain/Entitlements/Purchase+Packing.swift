@@ -228,10 +228,6 @@ extension Packer {
         if let moment { add(moment) }
     }
 
-    mutating func add(_ hash: Hash128) {
-        for byte in hash.bytes { add(byte) }
-    }
-
     mutating func add(hashes: [Hash128]) {
         add(UInt64(hashes.count))
         for hash in hashes { add(hash) }

@@ -55,7 +55,8 @@ package struct RestorePurchases: Act {
     }
 
     package static var kinds: [ActKind] { [.restorePurchases] }
-    // The owners of purchases do not depend on merges, and the journal must not keep receipts.
+    // The owners of purchases do not depend on merges. The merges of a restore may, but the journal must not keep receipts
+    // (docs/decisions/0029).
     package static var readsMerges: Bool { false }
     package var subjects: Subjects {
         Subjects(

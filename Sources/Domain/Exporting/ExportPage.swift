@@ -122,7 +122,7 @@ package struct ExportPage {
         var limit = 1
         while !isFull {
             let calls = try snapshot.calls(after: JournalSequence(rawValue: place.after), limit: limit)
-            known = try KnownPeople(of: calls, for: place, form, in: project, snapshot)
+            known = try KnownPeople(of: calls, for: place, form, isCurrent: isCurrent, in: project, snapshot)
             for call in calls {
                 if call.sequence > place.upTo { return true }
                 if call.project == project { try take(&self, call) }
@@ -265,6 +265,9 @@ package struct ExportPage {
 
     // MARK: - Access, installs and aliases
 
+    /// The documents of access, installs and aliases.
+    private static let belongings: Set<DocumentKind> = [.accessUser, .purchase, .install, .alias, .aliasesOfPerson]
+
     private mutating func takeBelongings(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
         for fact in call.facts {
             switch fact {
@@ -272,11 +275,8 @@ package struct ExportPage {
                 if known.withBelongings.contains(person) { try takeBelongings(of: person) }
             case .documentPut(let person, let kind):
                 guard place.since.rawValue > 0 else { continue }
-                switch kind {
-                case .accessUser, .purchase, .install, .alias, .aliasesOfPerson: try takeBelongings(of: person)
-                default: break
-                }
-            default: break
+                if ExportPage.belongings.contains(kind) { try takeBelongings(of: person) }
+            case .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowsAdded: break
             }
         }
     }

@@ -11,19 +11,21 @@ struct KnownPeople {
 
     /// Reads what a part of an export needs for some calls.
     init(
-        of calls: [RecordedCall], for place: ExportPage.Place, _ form: ExportPage.Form, in project: ProjectID,
-        _ snapshot: any Snapshot
+        of calls: [RecordedCall], for place: ExportPage.Place, _ form: ExportPage.Form, isCurrent: Bool,
+        in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var (made, linked): ([PersonID], Set<PersonID>) = ([], [])
         var changed: [DocumentKind: [DocumentKey]] = [:]
+        // An export of everything has the properties with their person.
+        let hasChanges = place.since.rawValue > 0
         for call in calls where call.project == project && call.sequence <= place.upTo {
             for fact in call.facts {
                 switch fact {
                 case .personMade(let person): made.append(person)
                 case .linked(let person, _, _): linked.insert(person)
                 case .documentPut(let person, let kind):
-                    changed[kind, default: []].append(DocumentKey(kind, of: person))
-                default: break
+                    if hasChanges { changed[kind, default: []].append(DocumentKey(kind, of: person)) }
+                case .unlinked, .merged, .mergeUndone, .personErased, .rowsAdded: break
                 }
             }
         }
@@ -33,7 +35,8 @@ struct KnownPeople {
         }
         try read(made.map(ImportedPerson.key), snapshot)
         if form == .graph { return }
-        for (_, kind) in Holdings.propertyKinds {
+        // A page that is not of the last call reads versions instead.
+        for (_, kind) in Holdings.propertyKinds where isCurrent {
             try read(made.map { DocumentKey(kind, of: $0) } + changed[kind, default: []], snapshot)
         }
         identities = try snapshot.identities(of: Array(linked))
@@ -59,7 +62,7 @@ struct KnownPeople {
 
     /// The moment at which a person was made.
     func madeAt(_ person: PersonID) -> Instant {
-        documents[ImportedPerson.key(person)].flatMap(ImportedPerson.init(packed:))?.made ?? person.madeAt
+        ImportedPerson.madeAt(person, documents[ImportedPerson.key(person)])
     }
 
     /// Whether an identity that a call linked is still linked by that call.

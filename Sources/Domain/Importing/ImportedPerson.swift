@@ -11,6 +11,11 @@ package struct ImportedPerson: Equatable, Sendable {
 
     static func key(_ person: PersonID) -> DocumentKey { DocumentKey(.importedPerson, of: person) }
 
+    /// The moment at which a person was made, by the person's document. An imported person keeps the moment of its file.
+    static func madeAt(_ person: PersonID, _ document: [UInt8]?) -> Instant {
+        document.flatMap(ImportedPerson.init(packed:))?.made ?? person.madeAt
+    }
+
     var packed: [UInt8] {
         var packer = Packer()
         packer.add(kept: made?.milliseconds)
@@ -33,16 +38,16 @@ package struct ImportedPerson: Equatable, Sendable {
 }
 
 extension DocumentFacts {
-    /// The moment at which a person was made. An imported person keeps the moment of its file.
+    /// The moment at which a person was made.
     func madeAt(_ person: PersonID) -> Instant {
-        document(ImportedPerson.key(person)).flatMap(ImportedPerson.init(packed:))?.made ?? person.madeAt
+        ImportedPerson.madeAt(person, document(ImportedPerson.key(person)))
     }
 }
 
 extension Snapshot {
-    /// The moment at which a person was made. An imported person keeps the moment of its file.
+    /// The moment at which a person was made.
     package func madeAt(_ person: PersonID) throws(StoreFault) -> Instant {
-        try document(ImportedPerson.key(person)).flatMap(ImportedPerson.init(packed:))?.made ?? person.madeAt
+        ImportedPerson.madeAt(person, try document(ImportedPerson.key(person)))
     }
 }
 
