@@ -153,13 +153,16 @@ struct SettlingTests {
     // MARK: - Purchases
 
     @Test(
-        "a purchase is kept beside, if the server says that it is none", arguments: ["invalid_data", "purchase_fraud"])
+        "a purchase is kept beside, and blocks nothing, if the server refuses it for good",
+        arguments: ["invalid_data", "purchase_fraud", "already_exists", "not_implemented"])
     func refusedPurchase(code: String) throws {
         let bench = Letter.purchase.bench()
         let user = try #require(bench.onym.access.user?.id)
+        bench.onym.access.setProperties(["a": "b"])
         bench.answer(
             .json(422, ["error": ["type": "logical", "code": .string(code), "message": "no"]]))
-        #expect(waiting(bench) == 0)
+        #expect(waiting(bench) == 1 && isDropped(bench))
+        #expect(bench.answer(.json(200, [:]))?.path.hasSuffix("/properties") == true)
         bench.relaunch()
         let refused = bench.onym.access.refusedPurchases
         #expect(refused.map(\.code) == [code] && refused.map(\.user) == [user])

@@ -79,8 +79,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var finishTransaction: (@Sendable (String) -> Void)?
     /// The client keeps the answers of at most this many users.
     private static let cacheLimit = 10
-    /// The codes with which the server says that a purchase is invalid (spec/entitlements.md 1.5).
-    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud", "not_found"]
+    /// The codes with which the server refuses a purchase for good: it is invalid, it belongs to another user, or the server
+    /// takes none of its store (spec/entitlements.md 1.5).
+    private static let finalCodes: Set<String> = [
+        "invalid_data", "purchase_fraud", "not_found", "already_exists", "not_implemented",
+    ]
     /// The greatest number of kept refused purchases; the oldest are removed first.
     package static let refusedLimit = 100
     private static let property = "p"
@@ -909,7 +912,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 return .success(.nothing)
             },
             retries: { [unowned self] failure in isLost(failure, letter, owner) },
-            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false }, ends: [404],
+            isFinal: { failure in failure.code.map(EntitlementsClient.finalCodes.contains) ?? false }, ends: [404],
             refused: { [unowned self] failure in
                 refusedPurchases.append(
                     RefusedPurchase(
