@@ -882,8 +882,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return .success(.nothing)
                 },
                 forgives: { [unowned self] failure in
-                    if failure.status == 422 { created() }
-                    return failure.status == 422
+                    if failure.decisiveStatus == 422 { created() }
+                    return failure.decisiveStatus == 422
                 })
         }
         guard let owner = user(ofOwner: first.owner) else { return nil }
