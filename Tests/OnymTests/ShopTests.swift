@@ -143,6 +143,23 @@ struct ShopTests {
         #expect(shop.finished == [] && bench.onym.entitlements?.mailbox.count == 1)
     }
 
+    @Test("what the shop reports while unfinished transactions wait for an answer is sent too")
+    func reportedMeanwhile() async {
+        let shop = ScriptedShop()
+        shop.report(ScriptedShop.transaction("7", "plus"))
+        let bench = Bench(.entitlements(key: "key")) { $0.shop = shop }
+        await eventually {
+            bench.settle()
+            return bench.transport.open.count == 1
+        }
+        #expect(shop.isWatched)
+        shop.report(ScriptedShop.transaction("8", "plus"))
+        await eventually {
+            bench.answer(.json(201, [:]))
+            return shop.finished == ["7", "8"]
+        }
+    }
+
     @Test("the account of a device is a UUID of version 8, always the same")
     func account() {
         let account = Access.account(of: "QON_a").uuidString

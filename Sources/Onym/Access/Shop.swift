@@ -272,12 +272,14 @@ extension Access {
 /// Sends what the device's shop reports to the server, from the start of the SDK to its end.
 final class ShopWatch: Sendable {
     private let task: Task<Void, Never>
+        // The stream comes first: it keeps what the shop reports meanwhile.
+        let updates = shop.updates()
 
     init(_ shop: any Shop, _ onym: OnymClient) {
         onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
         task = Task { [weak onym] in
             for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
-            for await transaction in shop.updates() { await ShopWatch.send(transaction, onym) }
+            for await transaction in updates { await ShopWatch.send(transaction, onym) }
         }
     }
 
