@@ -223,6 +223,21 @@ struct FoldersTests {
         second.close()
     }
 
+    @Test("the former folder is moved into an app group too, and so is the app's own", arguments: [true, false])
+    func intoGroup(isFormer: Bool) throws {
+        let (former, own) = (base.appendingPathComponent("Onym"), Folders.ofApp("com.a", in: base))
+        let shared = base.appendingPathComponent("group/Onym")
+        let first = try OnymClient(configuration(isFormer ? former : own))
+        let stamp = first.users.deviceApplicationStamp
+        first.close()
+        #expect(try Folders.gather(in: shared, from: own, former) == shared)
+        let second = try OnymClient(configuration(shared))
+        #expect(second.users.deviceApplicationStamp == stamp && stamp != nil)
+        second.close()
+        #expect(try Folders.gather(in: shared, from: own, former) == shared)
+        #expect(try Folders.gather(in: nil, from: own, nil) == own)
+    }
+
     @Test("an app group that the app has no right to is refused")
     func group() {
         var configuration = configuration(base.appendingPathComponent("x"))
