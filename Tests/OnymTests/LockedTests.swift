@@ -103,16 +103,30 @@ struct LockedTests {
         try bench.onym.setUser("u")
     }
 
-    @Test("of more than two hundred events, the oldest go, and it is told")
+    @Test("of more than two hundred events, the oldest go, and one notice a second has the count")
     func limit() {
         let bench = bench(.idSync(key: "k", secret: nil))
         for number in 0..<203 { bench.onym.log("\(number)") }
         bench.settle()
-        #expect(bench.notices == Array(repeating: .dropped(1, .overflow), count: 3))
+        #expect(bench.notices.isEmpty)
+        bench.advance(1)
+        #expect(bench.notices == [.dropped(3, .overflow)])
+        bench.onym.log("203")
         unlock(bench)
+        bench.advance(1)
+        #expect(bench.notices == [.dropped(3, .overflow), .unlocked, .dropped(1, .overflow)])
         #expect(bench.onym.idsync?.mailbox.count == 200)
         let first = bench.onym.idsync?.mailbox.letters.first.flatMap { bench.onym.idsync?.mailbox.content(of: $0) }
-        #expect(first?["n"] == "3")
+        #expect(first?["n"] == "4")
+    }
+
+    @Test("an instance that ends tells at once how many events had no room")
+    func limitAtEnd() {
+        let bench = bench(.idSync(key: "k", secret: nil))
+        for number in 0..<203 { bench.onym.log("\(number)") }
+        bench.onym.close()
+        bench.settle()
+        #expect(bench.notices == [.dropped(3, .overflow), .dropped(200, .storage)])
     }
 
     @Test("it goes on waiting while the files cannot be read, and opens once")
