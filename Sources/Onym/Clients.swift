@@ -137,8 +137,21 @@ final class Opening: @unchecked Sendable {
         return true
     }
 
-    /// Imports the events that extensions have left, if the files can be read.
-    func takeIn(_ runtime: Runtime) { lock.withLock { if !isLocked, !isEnded { opened.takeIn(runtime) } } }
+    /// Imports the events that extensions have left, if the files can be read. The app's functions change the events first, without
+    /// the lock, because they may ask the instance.
+    func takeIn(_ runtime: Runtime) {
+        if lock.withLock({ isLocked || isEnded }) { return }
+        do throws(FileFault) {
+            let notes = try NoteOfReader.all(in: runtime.files)
+            if notes.isEmpty { return }
+            let kept = notes.compactMap { note in runtime.enriched(note.event).map { note.with($0.0) } }
+            lock.lock()
+            defer { lock.unlock() }
+            if !isEnded { try opened.take(kept, of: Set(notes.map(\.name)), runtime.files) }
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+    }
 
     /// Remembers an opt-out or opt-in until the files can be read. Answers whether the choice has to wait.
     func optOut(_ isOut: Bool, _ runtime: Runtime) -> Bool {

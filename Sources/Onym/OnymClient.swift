@@ -173,13 +173,7 @@ public final class OnymClient: Sendable {
 
     /// Keeps an event of the current user, and sends files with the event, in the Claim dialect.
     public func log(_ event: Event, attachments: [Attachment]) {
-        var event = event
-        for change in runtime.configuration.enrich where !change(&event) { return }
-        let body = event.body
-        guard body.count <= Event.bytes else {
-            return runtime.announce(
-                .dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
-        }
+        guard let (event, body) = runtime.enriched(event) else { return }
         if opening.keep(event, body, attachments, runtime) { return }
         let clients = opening.clients
         if !clients.takesEvents {

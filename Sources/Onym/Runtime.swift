@@ -85,6 +85,18 @@ package final class Runtime: Sendable {
     }
 }
 
+extension Runtime {
+    /// The event as the app's functions change it, and its content; nil if they drop the event, or if it is too large.
+    func enriched(_ event: Event) -> (Event, [UInt8])? {
+        var event = event
+        for change in configuration.enrich where !change(&event) { return nil }
+        let body = event.body
+        if body.count <= Event.bytes { return (event, body) }
+        announce(.dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
+        return nil
+    }
+}
+
 /// The seconds after which waiting events are sent. The app may change them while the SDK runs.
 package final class Pace: @unchecked Sendable {
     /// Guards `seconds`.

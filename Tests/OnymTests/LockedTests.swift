@@ -7,7 +7,7 @@ import Testing
 /// A start before anybody has unlocked the device, as a push may bring about.
 @Suite("A device that was not unlocked since its start")
 struct LockedTests {
-    private final class Phases: LifeCycle, @unchecked Sendable {
+    final class Phases: LifeCycle, @unchecked Sendable {
         private let lock = NSLock()
         private var observers: [Observer] = []
 
