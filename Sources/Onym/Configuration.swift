@@ -196,7 +196,8 @@ public struct Configuration: Sendable {
 
     /// The use of ids that outlived the app.
     public enum Reinstall: Sendable {
-        /// The SDK removes the ids: another person may have the device.
+        /// The SDK removes the ids: another person may have the device. It keeps them if the user defaults show that the app had
+        /// the SDK of a vendor in ``Configuration/imports`` before.
         case wipe
         /// The SDK uses the ids again.
         case restore

@@ -153,10 +153,12 @@ extension Runtime {
     static let marker = "installed"
 
     /// Finds out whether the app is new on the device. The ids of an earlier install are removed or used again, as the
-    /// configuration says.
+    /// configuration says. An app that was updated from a vendor's SDK is not new.
     package func checkInstall() throws(FileFault) {
         if try files.names().contains(Runtime.marker) { return }
-        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp {
+        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp,
+            !configuration.imports.contains(where: { $0.hasDefaults(in: vendorStore) })
+        {
             for name in Runtime.keepsakes { keepsakes.keep(nil, as: name) }
         }
         try files.append(Array("1\n".utf8), to: Runtime.marker)
