@@ -227,7 +227,7 @@ package class DialectClient: @unchecked Sendable {
 
     /// Corrects the clock by the server's time, which counts as right.
     private func learn(_ answer: HTTPAnswer, _ sent: Date, _ received: Date) {
-        guard answer.fields["x-request-id"] != nil, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
+        guard answer.hasRequestID, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
             return
         }
         runtime.clock.learn(date, sent: sent, received: received)

@@ -371,7 +371,7 @@ struct ThreadsTests {
                         "install_id": "i", "token": "t", "refresh_token": "r", "expires_at": "2020-01-15T09:00:00Z",
                         "person_id": "p", "is_active": true, "id": "f",
                     ]
-                completion(.success(HTTPAnswer(status: 200, body: body.bytes)))
+                completion(.success(HTTPAnswer(status: 200, fields: ["X-Request-Id": "r"], body: body.bytes)))
             }
             return {}
         }

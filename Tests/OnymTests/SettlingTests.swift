@@ -100,6 +100,20 @@ struct SettlingTests {
     }
 
     @Test(
+        "nothing is, on a success that comes from a hotel's network", arguments: Letter.allCases, [200, 201, 202, 204])
+    func portal(letter: Letter, status: Int) {
+        for body in ["", "{}", #"{"accepted":1,"rejected":0}"#, #"{"claimed":true}"#] {
+            let bench = letter.bench()
+            let ends = flush(bench)
+            let first = bench.answer(.bytes(status, body))
+            #expect(ends.values.map { $0.failure?.status } == [status])
+            #expect(waiting(bench) == 1 && !isDropped(bench))
+            _ = flush(bench)
+            #expect(bench.transport.open.last?.body == first?.body)
+        }
+    }
+
+    @Test(
         "an event, a claim or a property is, on the server's word for what it will never take",
         arguments: [400, 409, 413, 422])
     func word(status: Int) {
@@ -288,7 +302,7 @@ struct SettlingTests {
         #expect(ends.values.count == 1 && covered.values.isEmpty)
         // The batch is on its way: what goes is what comes after it, which the flush does not cover.
         for number in 10..<13 { bench.onym.log("\(number)") }
-        bench.answer(.bytes(202, ""))
+        bench.answer(.empty(202))
         #expect(covered.values.map(\.failure) == [nil])
     }
 
