@@ -11,7 +11,8 @@ struct Taking: Transport {
     ) -> @Sendable () -> Void {
         let isEvents = request.url.path.hasSuffix("/ingest")
         let body = isEvents ? #"{"accepted":1,"rejected":0}"# : "{}"
-        Task.detached { completion(.success(HTTPAnswer(status: 200, body: Array(body.utf8)))) }
+        let answer = HTTPAnswer(status: 200, fields: ["X-Request-Id": "r"], body: Array(body.utf8))
+        Task.detached { completion(.success(answer)) }
         return {}
     }
 }

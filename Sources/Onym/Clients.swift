@@ -58,6 +58,8 @@ final class Opening: @unchecked Sendable {
     private var early: [Early] = []
     private var hasOptedOut: Bool?
     private var isEnded = false
+    /// The number of events that were removed for lack of room since the last notice.
+    private var overflow = 0
 
     /// The greatest number of events that wait in memory; the oldest are removed first.
     static let earlyLimit = 200
@@ -108,9 +110,21 @@ final class Opening: @unchecked Sendable {
         early.append(.event(event, body, attachments, time))
         if early.count(where: \.isEvent) > Opening.earlyLimit, let first = early.firstIndex(where: \.isEvent) {
             early.remove(at: first)
-            runtime.announce(.dropped(1, .overflow))
+            overflow += 1
+            // One notice per second is enough, also for a thousand lost events.
+            if overflow == 1 {
+                _ = runtime.time.after(1) { [weak self] in
+                    guard let self else { return }
+                    lock.withLock { self.tellOverflow(runtime) }
+                }
+            }
         }
         return true
+    }
+
+    private func tellOverflow(_ runtime: Runtime) {
+        if overflow > 0 { runtime.announce(.dropped(overflow, .overflow)) }
+        overflow = 0
     }
 
     /// Remembers a logout until the files can be read. Answers whether the logout has to wait.
@@ -123,8 +137,21 @@ final class Opening: @unchecked Sendable {
         return true
     }
 
-    /// Imports the events that extensions have left, if the files can be read.
-    func takeIn(_ runtime: Runtime) { lock.withLock { if !isLocked, !isEnded { opened.takeIn(runtime) } } }
+    /// Imports the events that extensions have left, if the files can be read. The app's functions change the events first, without
+    /// the lock, because they may ask the instance.
+    func takeIn(_ runtime: Runtime) {
+        if lock.withLock({ isLocked || isEnded }) { return }
+        do throws(FileFault) {
+            let notes = try NoteOfReader.all(in: runtime.files)
+            if notes.isEmpty { return }
+            let kept = notes.compactMap { note in runtime.enriched(note.event).map { note.with($0.0) } }
+            lock.lock()
+            defer { lock.unlock() }
+            if !isEnded { try opened.take(kept, of: Set(notes.map(\.name)), runtime.files) }
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+    }
 
     /// Remembers an opt-out or opt-in until the files can be read. Answers whether the choice has to wait.
     func optOut(_ isOut: Bool, _ runtime: Runtime) -> Bool {
@@ -142,6 +169,7 @@ final class Opening: @unchecked Sendable {
     func end(_ runtime: Runtime) {
         lock.withLock {
             isEnded = true
+            tellOverflow(runtime)
             lose(.storage, runtime)
         }
     }

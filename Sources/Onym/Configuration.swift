@@ -68,7 +68,8 @@ public struct Configuration: Sendable {
     /// do not wait.
     public var allowsConstrained = true
     /// Functions that change each event before the SDK keeps it, one after the other. If a function answers false, the SDK
-    /// discards the event. The functions run on the thread that logs, and must not wait.
+    /// discards the event. The functions run on the thread that logs, and must not wait. They also get the events of
+    /// ``OnymReader``, when the app imports these.
     public var enrich: [@Sendable (inout Event) -> Bool] = []
     /// Whether the SDK compresses long bodies with gzip, in dialects that allow it.
     public var compressesBodies = true
@@ -195,7 +196,8 @@ public struct Configuration: Sendable {
 
     /// The use of ids that outlived the app.
     public enum Reinstall: Sendable {
-        /// The SDK removes the ids: another person may have the device.
+        /// The SDK removes the ids: another person may have the device. It keeps them if the user defaults show that the app had
+        /// the SDK of a vendor in ``Configuration/imports`` before.
         case wipe
         /// The SDK uses the ids again.
         case restore

@@ -227,7 +227,7 @@ package class DialectClient: @unchecked Sendable {
 
     /// Corrects the clock by the server's time, which counts as right.
     private func learn(_ answer: HTTPAnswer, _ sent: Date, _ received: Date) {
-        guard answer.fields["x-request-id"] != nil, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
+        guard answer.hasRequestID, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
             return
         }
         runtime.clock.learn(date, sent: sent, received: received)
@@ -616,7 +616,8 @@ package class DialectClient: @unchecked Sendable {
         let isTooLarge = isLarge && failure.status == 413
         let isFinal =
             failure.isServersWord
-            && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
+            && (DialectClient.finalStatuses.contains(failure.decisiveStatus)
+                || delivery.ends.contains(failure.decisiveStatus))
         // One of several letters may be too much alone, for the server or for a proxy: the client sends fewer letters.
         if delivery.count > 1, isFinal || failure.status == 413 {
             size = delivery.count / 2
@@ -642,7 +643,7 @@ package class DialectClient: @unchecked Sendable {
 
     /// Whether only a token is missing: a later try may have one.
     private func isForNow(_ error: OnymError) -> Bool {
-        error.status == 403 && runtime.configuration.identityTokens != nil
+        error.decisiveStatus == 403 && runtime.configuration.identityTokens != nil
     }
 
     private func wait(_ delivery: Delivery, _ error: OnymError) {
@@ -696,7 +697,7 @@ package class DialectClient: @unchecked Sendable {
 
     package final func delay(after failures: Int, _ error: OnymError) -> TimeInterval {
         let delays = DialectClient.delays
-        let isOfKey = [401, 403].contains(error.status) && !isForNow(error)
+        let isOfKey = [401, 403].contains(error.decisiveStatus) && !isForNow(error)
         let own =
             isOfKey ? DialectClient.keyDelay : runtime.jittered(delays[min(max(failures, 1), delays.count) - 1])
         return min(max(own, error.retryAfter ?? 0), DialectClient.longestWait)

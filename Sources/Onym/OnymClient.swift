@@ -53,18 +53,13 @@ public final class OnymClient: Sendable {
 
     /// The files in the configuration's folder, or in the default folder.
     private static func files(_ configuration: Configuration) throws(FileFault) -> DiskFiles {
-        var folder = configuration.folder
+        var shared: URL?
         if let group = configuration.appGroup {
-            guard let shared = Folders.ofGroup(group) else {
-                throw FileFault("the app has no right to the app group \(group)")
-            }
-            // The SDK moves the files from before the app had the group.
-            folder = try Folders.move(folder, to: shared)
+            shared = Folders.ofGroup(group)
+            if shared == nil { throw FileFault("the app has no right to the app group \(group)") }
         }
-        if let former = configuration.formerFolder, folder == configuration.folder {
-            folder = try Folders.move(former, to: folder)
-        }
-        return try DiskFiles(folder: folder)
+        return try DiskFiles(
+            folder: try Folders.gather(in: shared, from: configuration.folder, configuration.formerFolder))
     }
 
     package init(runtime: Runtime) throws(FileFault) {
@@ -178,13 +173,7 @@ public final class OnymClient: Sendable {
 
     /// Keeps an event of the current user, and sends files with the event, in the Claim dialect.
     public func log(_ event: Event, attachments: [Attachment]) {
-        var event = event
-        for change in runtime.configuration.enrich where !change(&event) { return }
-        let body = event.body
-        guard body.count <= Event.bytes else {
-            return runtime.announce(
-                .dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
-        }
+        guard let (event, body) = runtime.enriched(event) else { return }
         if opening.keep(event, body, attachments, runtime) { return }
         let clients = opening.clients
         if !clients.takesEvents {

@@ -52,6 +52,12 @@ public struct HTTPFailure: Hashable, Sendable {
     }
 }
 
+extension HTTPFailure {
+    /// The status by which the SDK decides. Where a token is missing, the Entitlements dialect answers 422 instead of 403, because
+    /// shipped clients of the vendor stop after 403.
+    package var decisiveStatus: Int { code == "identity_token_required" ? 403 : status }
+}
+
 /// The reason why the SDK did not send a call.
 public enum Refusal: Hashable, Sendable {
     /// The person has opted out.
@@ -105,10 +111,15 @@ extension OnymError {
         }
     }
 
-    /// The status, if the server itself answered.
+    /// The status by which the SDK decides, if the server itself answered.
     package var serversStatus: Int? {
         guard case .http(let failure) = self, failure.isServersWord else { return nil }
-        return failure.status
+        return failure.decisiveStatus
+    }
+
+    /// The status by which the SDK decides, also about the answer of a proxy.
+    package var decisiveStatus: Int? {
+        if case .http(let failure) = self { failure.decisiveStatus } else { status }
     }
 
     /// Whether a proxy or another device before the server refused the call: the server may accept it later.

@@ -85,6 +85,18 @@ package final class Runtime: Sendable {
     }
 }
 
+extension Runtime {
+    /// The event as the app's functions change it, and its content; nil if they drop the event, or if it is too large.
+    func enriched(_ event: Event) -> (Event, [UInt8])? {
+        var event = event
+        for change in configuration.enrich where !change(&event) { return nil }
+        let body = event.body
+        if body.count <= Event.bytes { return (event, body) }
+        announce(.dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
+        return nil
+    }
+}
+
 /// The seconds after which waiting events are sent. The app may change them while the SDK runs.
 package final class Pace: @unchecked Sendable {
     /// Guards `seconds`.
@@ -141,10 +153,12 @@ extension Runtime {
     static let marker = "installed"
 
     /// Finds out whether the app is new on the device. The ids of an earlier install are removed or used again, as the
-    /// configuration says.
+    /// configuration says. An app that was updated from a vendor's SDK is not new.
     package func checkInstall() throws(FileFault) {
         if try files.names().contains(Runtime.marker) { return }
-        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp {
+        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp,
+            !configuration.imports.contains(where: { $0.hasDefaults(in: vendorStore) })
+        {
             for name in Runtime.keepsakes { keepsakes.keep(nil, as: name) }
         }
         try files.append(Array("1\n".utf8), to: Runtime.marker)

@@ -41,7 +41,7 @@ public enum Owl {
         endpoint: String, apiKey: String, bundleID: String? = Bundle.main.bundleIdentifier,
         attributionEnabled: Bool = true, _ change: (inout Configuration) -> Void
     ) throws {
-        guard let url = URL(string: endpoint), url.host() != nil else { throw ConfigurationError.invalidEndpoint }
+        guard let url = URL(string: endpoint), url.host != nil else { throw ConfigurationError.invalidEndpoint }
         guard apiKey.hasPrefix("owl_client_") else { throw ConfigurationError.invalidApiKey }
         guard let bundleID else { throw ConfigurationError.missingBundleId }
         var configuration = Configuration(endpoint: url, key: .claim(key: apiKey, bundleID: bundleID))

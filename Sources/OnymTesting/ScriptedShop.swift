@@ -55,7 +55,7 @@ public final class ScriptedShop: Shop, @unchecked Sendable {
         for stream in streams { stream.yield(transaction) }
     }
 
-    /// Makes a transaction, whose signed text names the product and the id.
+    /// Makes a transaction, whose signed text names the product, the id and a revocation.
     /// - Parameters:
     ///   - id: the id of the transaction.
     ///   - product: the product.
@@ -65,8 +65,9 @@ public final class ScriptedShop: Shop, @unchecked Sendable {
         _ id: String, _ product: String, expires: Date? = nil, isRevoked: Bool = false
     ) -> ShopTransaction {
         ShopTransaction(
-            id: id, productID: product, signed: "signed:\(product):\(id)", price: "9.99", currency: "EUR",
-            purchased: Date(timeIntervalSince1970: 1_800_000_000), expires: expires, isRevoked: isRevoked)
+            id: id, productID: product, signed: "signed:\(product):\(id)\(isRevoked ? ":revoked" : "")",
+            price: "9.99", currency: "EUR", purchased: Date(timeIntervalSince1970: 1_800_000_000), expires: expires,
+            isRevoked: isRevoked)
     }
 
     /// Answers products by their ids.

@@ -16,6 +16,9 @@ public final class ScriptedTransport: Transport, @unchecked Sendable {
         case fault(TransportFault)
         /// No answer.
         case hang
+
+        /// An answer of the server without a body.
+        public static func empty(_ status: Int) -> Answer { .bytes(status, "", ["X-Request-Id": "r"]) }
     }
 
     private let lock = NSLock()

@@ -28,6 +28,26 @@ struct PurchaseTests {
             "by the server's clock")
     }
 
+    @Test(
+        "a key belongs to one call; another call about the same transaction needs another key, and the purchase is known",
+        arguments: StoreKind.allCases)
+    func keys(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind)
+        for user in ["A", "B"] { try client.makeUser(user) }
+        let receipt = client.receipt("X", "t1")
+        func tell(_ user: String, price: String, key: String) throws -> Int {
+            let body = #"{"price":"\#(price)","currency":"EUR","app_store_data":{"receipt":"\#(receipt)"}}"#
+            return try client.call("POST", "/v3/users/\(user)/purchases", body, fields: [("Idempotency-Key", key)])
+                .status
+        }
+        #expect(try tell("A", price: "9.99", key: "1") == 201)
+        #expect(try tell("A", price: "9.99", key: "1") == 201, "the first answer again")
+        #expect(try tell("A", price: "0", key: "1") == 422)
+        #expect(try tell("B", price: "9.99", key: "1") == 422)
+        #expect(try tell("A", price: "0", key: "2") == 200)
+        #expect(try client.active("A") == ["X"])
+    }
+
     @Test("what lasts for ever has no end, and is no subscription", arguments: StoreKind.allCases)
     func lifetime(_ kind: StoreKind) throws {
         let client = try AccessClient(kind)

@@ -26,7 +26,7 @@ struct AppPackageTests {
 
     /// Names that newer systems than the floors have.
     private static let newNames =
-        #"\b(URL\(filePath:|appending\(path|sleep\(for:|ContinuousClock|SuspendingClock|Duration\b|\.gmt\b|Mutex<|Atomic<|@Observable\b|firstRange\(of|\.replacing\(|Regex<)"#
+        #"\b(URL\(filePath:|appending\(path|\.(host|path|query|fragment)\(|sleep\(for:|ContinuousClock|SuspendingClock|Duration\b|\.gmt\b|Mutex<|Atomic<|@Observable\b|firstRange\(of|\.replacing\(|Regex<)"#
 
     @Test("the SDK uses nothing that its oldest systems or its oldest compiler lack")
     func names() throws {

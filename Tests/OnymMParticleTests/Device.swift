@@ -49,7 +49,7 @@ final class Device {
         sdk.upload()
         var bodies: [JSON] = []
         while sdk.core?.idsync?.mailbox.count ?? 0 > 0 {
-            if let request = transport.answer(.bytes(202, "")) { bodies.append(request.json) }
+            if let request = transport.answer(.empty(202)) { bodies.append(request.json) }
             await Task.yield()
         }
         return bodies

@@ -261,7 +261,7 @@ struct DeviceTests {
         _ = await device.uploads()
         sdk.logEvent("e", eventType: .other, eventInfo: nil)
         sdk.upload()
-        let sent = try #require(await device.answer(.bytes(202, "")))
+        let sent = try #require(await device.answer(.empty(202)))
         #expect(sent.json["integration_attributes"] == ["a": "b"] && sent.json["events"]?.elements?.count == 1)
         let message = Array("POST\n\(sent.fields["Date"] ?? "")\n/v2/us1-key/events".utf8) + sent.body
         let signature = SHA256.authenticate(message, key: "secret".utf8).map {
@@ -292,16 +292,16 @@ struct DeviceTests {
             String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
         }
         #expect(identify.fields["x-mp-signature"] == signature.joined())
-        #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/sub/v2/us1-key/events")
+        #expect(await device.answer(.empty(202))?.url.absoluteString == "https://events.test/sub/v2/us1-key/events")
         await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         let alias = MPAliasRequest(sourceMPID: 1, destinationMPID: 2, startTime: Date(), endTime: Date())
         sdk.identity.aliasUsers(alias)
-        #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/sub/us1-key/alias")
+        #expect(await device.answer(.empty(202))?.url.absoluteString == "https://events.test/sub/us1-key/alias")
         sdk.setATTStatus(.authorized, withATTStatusTimestampMillis: nil)
         sdk.identity.login(completion: nil)
         #expect(await device.answer(SnippetScene.mpid(1))?.url.absoluteString == "https://track.test/login")
         sdk.identity.aliasUsers(alias)
-        #expect(await device.answer(.bytes(202, ""))?.url.host() == "eventstrack.test")
+        #expect(await device.answer(.empty(202))?.url.host() == "eventstrack.test")
     }
 
     @Test("an override flag drops the version of uploads; eventsOnly keeps aliases away from the host of events")
@@ -312,10 +312,10 @@ struct DeviceTests {
         network.overridesEventsSubdirectory = true
         options.networkOptions = network
         await device.start(options)
-        #expect(await device.answer(.bytes(202, ""))?.url.absoluteString == "https://events.test/us1-key/events")
+        #expect(await device.answer(.empty(202))?.url.absoluteString == "https://events.test/us1-key/events")
         await eventually { sdk.core?.idsync?.mailbox.count == 0 }
         sdk.identity.aliasUsers(MPAliasRequest(sourceMPID: 1, destinationMPID: 2, startTime: Date(), endTime: Date()))
-        #expect(await device.answer(.bytes(202, ""))?.url.host() == "id.test")
+        #expect(await device.answer(.empty(202))?.url.host() == "id.test")
     }
 
     @Test("without a host and an endpoint, the start fails as not configured")
@@ -349,7 +349,7 @@ struct DeviceTests {
         sdk.logEvent("e", eventType: .other, eventInfo: nil)
         #expect(device.transport.open.isEmpty)
         sdk.uploadInterval = 0.1
-        #expect(await device.answer(.bytes(202, "")) != nil && sdk.uploadInterval == 1)
+        #expect(await device.answer(.empty(202)) != nil && sdk.uploadInterval == 1)
     }
 
     @Test("a reset leaves no file, and the next start is a new device, also after a start with the vendor's ids")
@@ -381,7 +381,7 @@ struct DeviceTests {
         let options = device.options()
         options.apiKey = "us2-key"
         sdk.switchWorkspace(with: options)
-        let sent = await device.answer(.bytes(202, ""))
+        let sent = await device.answer(.empty(202))
         #expect(sent?.path == "/v2/us1-key/events")
         #expect(sent?.json["events"]?.elements?.last?["event_type"] == "session_end")
         let identify = await device.answer(SnippetScene.mpid(9))

@@ -241,14 +241,14 @@ struct SnippetTests {
         await eventually { current?.userAttributes.isEmpty == false }
         #expect(current?.userId == 2 && current?.userAttributes as? [String: String] == ["eyes": "brown"])
         // First the attribute of the one, then that of the other, then the alias.
-        await SnippetScene.answer(transport, .bytes(202, ""))
-        await SnippetScene.answer(transport, .bytes(202, ""))
-        let alias = await SnippetScene.answer(transport, .bytes(202, ""))
+        await SnippetScene.answer(transport, .empty(202))
+        await SnippetScene.answer(transport, .empty(202))
+        let alias = await SnippetScene.answer(transport, .empty(202))
         #expect(alias?.path == "/v1/identity/key/alias")
         #expect(alias?.json["data"]?["source_mpid"] == "1" && alias?.json["data"]?["destination_mpid"] == "2")
         #expect(identity.getAllUsers().map(\.userId) == [2, 1])
         Seed004_UserAliasing.anyTime()
-        let second = await SnippetScene.answer(transport, .bytes(202, ""))
+        let second = await SnippetScene.answer(transport, .empty(202))
         #expect(second?.json["data"]?["source_mpid"] == "1" && second?.json["data"]?["destination_mpid"] == "2")
         #expect(
             !identity.aliasUsers(
@@ -275,13 +275,13 @@ struct SnippetTests {
         await eventually { current?.cart.products.isEmpty == false }
         #expect(current?.userId == 2 && current?.cart.products == [product])
         #expect(identity.getUser(1)?.cart.products == [product])
-        let removal = await SnippetScene.answer(transport, .bytes(202, ""))
+        let removal = await SnippetScene.answer(transport, .empty(202))
         #expect(removal?.json["mpid"] == "1")
         #expect(removal?.json["events"]?.elements?.map { $0["event_type"] } == ["commerce_event"])
-        #expect(await SnippetScene.answer(transport, .bytes(202, ""))?.path == "/v1/identity/key/alias")
+        #expect(await SnippetScene.answer(transport, .empty(202))?.path == "/v1/identity/key/alias")
         let long = Date(timeIntervalSince1970: 0)
         Seed004_UserAliasingObjectiveC.anyTime(2, 1, long, long)
-        let alias = await SnippetScene.answer(transport, .bytes(202, ""))
+        let alias = await SnippetScene.answer(transport, .empty(202))
         #expect(alias?.json["data"]?["start_unixtime_ms"] == 0 && alias?.json["data"]?["source_mpid"] == "2")
         current?.cart.clear()
         #expect(current?.cart.products.isEmpty == true)
@@ -299,7 +299,7 @@ struct SnippetTests {
         ]
         MParticle.sharedInstance().logEvent("searched", eventType: .search, eventInfo: info)
         MParticle.sharedInstance().upload()
-        let event = await SnippetScene.answer(transport, .bytes(202, ""))?.json["events"]?.elements?.first?["data"]
+        let event = await SnippetScene.answer(transport, .empty(202))?.json["events"]?.elements?.first?["data"]
         #expect(event?["custom_event_type"] == "search")
         #expect(
             event?["custom_attributes"] == [

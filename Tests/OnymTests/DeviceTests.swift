@@ -317,7 +317,7 @@ struct DeviceTests {
         bench.onym.device.reset(callback: ends.callback)
         bench.settle()
         #expect(during.values == [.failure(.refused(.resetting))])
-        let request = bench.answer(.bytes(204, ""))
+        let request = bench.answer(.empty(204))
         #expect(request?.path == "/sdk/reset" && request?.fields["Authorization"] == "Bearer t1")
         #expect(ends.values.map(\.failure) == [.refused(.resetting), nil])
         let text = bench.files.contents.values.map { String(decoding: $0, as: UTF8.self) }.joined()
@@ -335,7 +335,7 @@ struct DeviceTests {
         bench.relaunch()
         #expect(bench.onym.device.state?.userID == nil)
         bench.advance(6)
-        #expect(bench.answer(.bytes(204, ""))?.path == "/sdk/reset")
+        #expect(bench.answer(.empty(204))?.path == "/sdk/reset")
         #expect(bench.transport.open.isEmpty)
     }
 
@@ -346,7 +346,7 @@ struct DeviceTests {
         bench.answer(.fault(.offline))
         create("d", DeviceTests.session("v", token: "t2"))
         bench.onym.device.reset(callback: { _ in })
-        let sent = (0..<2).map { _ in bench.answer(.bytes(204, ""))?.fields["Authorization"] }
+        let sent = (0..<2).map { _ in bench.answer(.empty(204))?.fields["Authorization"] }
         #expect(sent == ["Bearer t1", "Bearer t2"])
         #expect(bench.notices.isEmpty)
     }
@@ -368,7 +368,7 @@ struct DeviceTests {
             #expect(ends.values.count == 2 && bench.transport.open.isEmpty)
             bench.advance(61)
         }
-        let sent = (0..<2).map { _ in bench.answer(.bytes(204, ""))?.fields["Authorization"] }
+        let sent = (0..<2).map { _ in bench.answer(.empty(204))?.fields["Authorization"] }
         #expect(sent == ["Bearer t1", "Bearer t2"] && ends.values.count == 2)
     }
 
@@ -381,7 +381,7 @@ struct DeviceTests {
         let asked = bench.answer(
             isRefreshed ? DeviceTests.session(token: "t9", refresh: "r9") : DeviceTests.refusal(401, "INVALID_TOKEN"))
         #expect(asked?.path == "/sdk/token" && asked?.json["refresh_token"] == "r1")
-        let reset = bench.answer(isRefreshed ? .bytes(204, "") : DeviceTests.refusal(401, "INVALID_TOKEN"))
+        let reset = bench.answer(isRefreshed ? .empty(204) : DeviceTests.refusal(401, "INVALID_TOKEN"))
         #expect(reset?.fields["Authorization"] == (isRefreshed ? "Bearer t9" : "Bearer t1"))
         #expect(ends.values.count == 1 && bench.transport.open.isEmpty)
         let text = bench.files.contents.values.map { String(decoding: $0, as: UTF8.self) }.joined()

@@ -68,7 +68,7 @@ final class FakeDeviceServer: @unchecked Sendable {
         switch path {
         case "/sdk/reset":
             installs[install]?.isReset = true
-            return .bytes(204, "")
+            return .empty(204)
         case "/sdk/link-legacy-install":
             if installs[install]?.user == nil { installs[install]?.user = "user-of-\(install)" }
             return .json(200, ["person_id": .optional(installs[install]?.user)])

@@ -182,8 +182,8 @@ struct IdentityTests {
         bench.onym.log("third")
         bench.relaunch()
         bench.advance(10)
-        let first = bench.answer(.bytes(202, ""))
-        let second = bench.answer(.bytes(202, ""))
+        let first = bench.answer(.empty(202))
+        let second = bench.answer(.empty(202))
         #expect(first?.path == "/v2/us1-key/events")
         #expect(first?.json["mpid"] == "1" && names(first) == ["first", "second"])
         #expect(second?.json["mpid"] == "2" && names(second) == ["third"])
@@ -203,7 +203,7 @@ struct IdentityTests {
         let first = bench.answer(.fault(.timeout))
         bench.onym.log("b")
         bench.advance(10)
-        let second = bench.answer(.bytes(202, ""))
+        let second = bench.answer(.empty(202))
         func ids(_ request: HTTPRequest?) -> [JSON?] {
             (request?.json["events"]?.elements ?? []).map { $0["data"]?["source_message_id"] }
         }
@@ -227,7 +227,7 @@ struct IdentityTests {
         bench.relaunch()
         #expect(bench.onym.users.user(1)?.attributes == ["late": true, "vip": .null])
         bench.advance(10)
-        let request = bench.answer(.bytes(202, ""))
+        let request = bench.answer(.empty(202))
         #expect(request?.json["mpid"] == "1")
         #expect(request?.json["user_attributes"]?.members == ["vip": .null, "late": true])
         #expect(request?.json["deleted_user_attributes"] == ["age", "eyes"])
@@ -242,8 +242,8 @@ struct IdentityTests {
             try #require(bench.onym.users.user(1)), try #require(bench.onym.users.user(2))
         )
         try bench.onym.identity.alias(AliasRequest(source: source, destination: destination, now: bench.time.now))
-        #expect(bench.answer(.bytes(202, ""))?.path == "/v2/us1-key/events")
-        let request = bench.answer(.bytes(202, ""))
+        #expect(bench.answer(.empty(202))?.path == "/v2/us1-key/events")
+        let request = bench.answer(.empty(202))
         #expect(request?.path == "/v1/identity/us1-key/alias")
         #expect(request?.json["data"]?["source_mpid"] == "1" && request?.json["data"]?["destination_mpid"] == "2")
         #expect(throws: OnymError.self) {
@@ -374,7 +374,7 @@ struct IdentityTests {
         #expect(bench.notices == [.dropped(10, .overflow)])
         bench.onym.identity.identify(callback: { _ in })
         bench.answer(IdentityTests.mpid(1))
-        #expect(names(bench.answer(.bytes(202, ""))) == (10..<60).map(String.init))
+        #expect(names(bench.answer(.empty(202))) == (10..<60).map(String.init))
     }
 
     @Test("of a batch that is refused, the good events are sent all the same")
@@ -389,7 +389,7 @@ struct IdentityTests {
                 bench.answer(.json(400, ["errors": [["code": "VALIDATION_ERROR", "message": "no"]]]))
             } else {
                 taken += names
-                bench.answer(.bytes(202, ""))
+                bench.answer(.empty(202))
             }
         }
         #expect(taken == ["0", "1", "2", "3", "4", "6", "7"])

@@ -54,4 +54,43 @@ struct IdentityTokenTests {
         without.settle()
         #expect(without.notices.contains { if case .held(_, waiting: 1) = $0 { true } else { false } })
     }
+
+    /// The refusal of the Entitlements dialect: shipped clients stop after 403 (docs/entitlements.md).
+    private static let refusedAccess: ScriptedTransport.Answer = .json(
+        422, ["error": ["type": "request", "code": "identity_token_required", "message": "send Onym-Identity-Token"]])
+
+    @Test("a property and a purchase wait for the token too", arguments: [true, false])
+    func access(isProperty: Bool) throws {
+        let tokens = Collector<String>()
+        let bench = Bench(.entitlements(key: "k")) { $0.identityTokens = { tokens.values } }
+        bench.onym.access.userInfo(callback: { _ in })
+        bench.answer(.json(201, [:]))
+        if isProperty {
+            bench.onym.access.setProperties(["a": "b"])
+            bench.advance(5)
+        } else {
+            bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
+        }
+        bench.answer(IdentityTokenTests.refusedAccess)
+        #expect(bench.onym.entitlements?.mailbox.count == 1)
+        tokens.callback("a.b.c")
+        bench.advance(2)
+        #expect(bench.answer(.json(201, [:]))?.fields["Onym-Identity-Token"] == "a.b.c")
+        #expect(bench.onym.entitlements?.mailbox.count == 0 && bench.onym.access.refusedPurchases.isEmpty)
+        #expect(!bench.notices.contains { if case .dropped = $0 { true } else { false } })
+    }
+
+    @Test("the device's user is not made as long as the server asks for a token")
+    func user() throws {
+        let tokens = Collector<String>()
+        let bench = Bench(.entitlements(key: "k")) { $0.identityTokens = { tokens.values } }
+        bench.onym.access.setProperties(["a": "b"])
+        bench.advance(5)
+        bench.answer(IdentityTokenTests.refusedAccess)
+        tokens.callback("a.b.c")
+        bench.advance(2)
+        let device = try #require(bench.onym.access.user?.deviceID)
+        #expect(bench.answer(.json(201, [:]))?.path == "/v3/users/\(device)")
+        #expect(bench.answer(.json(200, [:]))?.path.hasSuffix("/properties") == true)
+    }
 }

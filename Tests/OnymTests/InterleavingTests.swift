@@ -241,6 +241,8 @@ final class Interleaving {
                 .bytes(500, ""), .bytes(429, "", ["Retry-After": "3"]), .bytes(200, "gar"), .fault(.tls("x")),
                 // A firewall, and a proxy without the server behind it.
                 .bytes(403, "<html>"), .bytes(404, "{\"message\":\"no\"}", ["X-Request-Id": "r"]),
+                // A hotel's network.
+                .bytes(200, "{}"), .bytes(204, ""),
             ]
             server.look(request)
             ScriptedTransport.complete(completion, faults[roll(faults.count)])
@@ -385,7 +387,7 @@ private final class FakeServer {
         if path.hasPrefix("/sdk/") { return devices.answer(request) }
         if path.hasSuffix("/events") {
             for event in json["events"]?.elements ?? [] { take(event["data"]?["event_name"], &events) }
-            return .bytes(202, "")
+            return .empty(202)
         }
         if path.hasSuffix("/modify") { return .json(200, ["change_results": []]) }
         return .json(200, ["mpid": .string("\(mpid(path, json))"), "is_logged_in": true])

@@ -7,7 +7,7 @@ import Testing
 /// A start before anybody has unlocked the device, as a push may bring about.
 @Suite("A device that was not unlocked since its start")
 struct LockedTests {
-    private final class Phases: LifeCycle, @unchecked Sendable {
+    final class Phases: LifeCycle, @unchecked Sendable {
         private let lock = NSLock()
         private var observers: [Observer] = []
 
@@ -103,16 +103,30 @@ struct LockedTests {
         try bench.onym.setUser("u")
     }
 
-    @Test("of more than two hundred events, the oldest go, and it is told")
+    @Test("of more than two hundred events, the oldest go, and one notice a second has the count")
     func limit() {
         let bench = bench(.idSync(key: "k", secret: nil))
         for number in 0..<203 { bench.onym.log("\(number)") }
         bench.settle()
-        #expect(bench.notices == Array(repeating: .dropped(1, .overflow), count: 3))
+        #expect(bench.notices.isEmpty)
+        bench.advance(1)
+        #expect(bench.notices == [.dropped(3, .overflow)])
+        bench.onym.log("203")
         unlock(bench)
+        bench.advance(1)
+        #expect(bench.notices == [.dropped(3, .overflow), .unlocked, .dropped(1, .overflow)])
         #expect(bench.onym.idsync?.mailbox.count == 200)
         let first = bench.onym.idsync?.mailbox.letters.first.flatMap { bench.onym.idsync?.mailbox.content(of: $0) }
-        #expect(first?["n"] == "3")
+        #expect(first?["n"] == "4")
+    }
+
+    @Test("an instance that ends tells at once how many events had no room")
+    func limitAtEnd() {
+        let bench = bench(.idSync(key: "k", secret: nil))
+        for number in 0..<203 { bench.onym.log("\(number)") }
+        bench.onym.close()
+        bench.settle()
+        #expect(bench.notices == [.dropped(3, .overflow), .dropped(200, .storage)])
     }
 
     @Test("it goes on waiting while the files cannot be read, and opens once")
@@ -221,6 +235,21 @@ struct FoldersTests {
         let second = try OnymClient(configuration(new))
         #expect(second.users.deviceApplicationStamp == stamp)
         second.close()
+    }
+
+    @Test("the former folder is moved into an app group too, and so is the app's own", arguments: [true, false])
+    func intoGroup(isFormer: Bool) throws {
+        let (former, own) = (base.appendingPathComponent("Onym"), Folders.ofApp("com.a", in: base))
+        let shared = base.appendingPathComponent("group/Onym")
+        let first = try OnymClient(configuration(isFormer ? former : own))
+        let stamp = first.users.deviceApplicationStamp
+        first.close()
+        #expect(try Folders.gather(in: shared, from: own, former) == shared)
+        let second = try OnymClient(configuration(shared))
+        #expect(second.users.deviceApplicationStamp == stamp && stamp != nil)
+        second.close()
+        #expect(try Folders.gather(in: shared, from: own, former) == shared)
+        #expect(try Folders.gather(in: nil, from: own, nil) == own)
     }
 
     @Test("an app group that the app has no right to is refused")

@@ -52,7 +52,8 @@ private struct Taking: Transport {
         _ request: HTTPRequest, completion: @escaping @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
     ) -> @Sendable () -> Void {
         DispatchQueue.global().async {
-            completion(.success(HTTPAnswer(status: 200, body: Array(#"{"accepted":1,"rejected":0}"#.utf8))))
+            let body = Array(#"{"accepted":1,"rejected":0}"#.utf8)
+            completion(.success(HTTPAnswer(status: 200, fields: ["X-Request-Id": "r"], body: body)))
         }
         return {}
     }

@@ -233,6 +233,35 @@ struct ReinstallTests {
         #expect(ids(bench(keychain, .restore)) == wiped)
     }
 
+    @Test("an update from a vendor's SDK is no reinstall: its user defaults are still there")
+    func update() {
+        let stores: [(VendorImport, MemoryVendorStore, isUpdate: Bool)] = [
+            (.mParticle, MemoryVendorStore(["mParticle::mpid": 5]), true),
+            (
+                .qonversion(suite: nil),
+                MemoryVendorStore(suites: [
+                    "qonversion.localstorage.main": [
+                        "com.qonversion.keys.originalUserID": "QON_a"
+                    ]
+                ]), true
+            ),
+            (.owlmetry, MemoryVendorStore(["owlmetry.userId": "ada"]), true),
+            // The keychain outlives the app.
+            (.owlmetry, MemoryVendorStore(keychain: ["com.owlmetry.sdk/anonymousId": "owl_anon_1"]), false),
+            (.mParticle, MemoryVendorStore(["owlmetry.userId": "ada"]), false),
+        ]
+        for (vendor, store, isUpdate) in stores {
+            let keychain = Keychain()
+            keychain.keep("the app's own", as: "idsync.stamp")
+            let bench = Bench(.idSync(key: "k", secret: nil)) {
+                $0.keepsakes = keychain
+                $0.imports = [vendor]
+                $0.vendorStore = store
+            }
+            #expect((bench.onym.users.deviceApplicationStamp == "the app's own") == isUpdate, "\(vendor)")
+        }
+    }
+
     @Test("who opts out leaves no id behind")
     func optOut() {
         let keychain = Keychain()
@@ -342,7 +371,7 @@ struct ThreadsTests {
                         "install_id": "i", "token": "t", "refresh_token": "r", "expires_at": "2020-01-15T09:00:00Z",
                         "person_id": "p", "is_active": true, "id": "f",
                     ]
-                completion(.success(HTTPAnswer(status: 200, body: body.bytes)))
+                completion(.success(HTTPAnswer(status: 200, fields: ["X-Request-Id": "r"], body: body.bytes)))
             }
             return {}
         }

@@ -111,6 +111,32 @@ struct ReaderTests {
         #expect(sent().isEmpty)
     }
 
+    @Test("what it logs is changed, or not kept, by what the app wants, which may ask who the user is")
+    func enrich() throws {
+        let (phases, users) = (LockedTests.Phases(), Collector<String?>())
+        let files = MemoryFiles()
+        nonisolated(unsafe) weak var onym: OnymClient?
+        let bench = Bench(.claim(key: "owl_client_k", bundleID: "b"), files: files) {
+            $0.lifeCycle = phases
+            $0.enrich = [
+                { event in
+                    users.callback(onym?.claimUser)
+                    event.attributes["plan"] = "pro"
+                    return event.name != "secret"
+                }
+            ]
+        }
+        onym = bench.onym
+        for name in ["secret", "open"] { try reader(files).log(name) }
+        phases.send(.foreground)
+        #expect(!files.names().contains(where: OnymReader.isNote))
+        #expect(users.values.compactMap { $0 }.count == users.values.count && users.values.count >= 2)
+        bench.advance(5)
+        let events = bench.transport.open.first?.json["events"]?.elements ?? []
+        let names = events.compactMap { $0["message"]?.text }.filter { !$0.hasPrefix("sdk:") }
+        #expect(names == ["open"] && events.contains { $0["custom_attributes"]?["plan"] == "pro" })
+    }
+
     @Test("a process that ends while it takes in takes nothing in twice")
     func crash() throws {
         try login(until: 3600)

@@ -100,6 +100,20 @@ struct SettlingTests {
     }
 
     @Test(
+        "nothing is, on a success that comes from a hotel's network", arguments: Letter.allCases, [200, 201, 202, 204])
+    func portal(letter: Letter, status: Int) {
+        for body in ["", "{}", #"{"accepted":1,"rejected":0}"#, #"{"claimed":true}"#] {
+            let bench = letter.bench()
+            let ends = flush(bench)
+            let first = bench.answer(.bytes(status, body))
+            #expect(ends.values.map { $0.failure?.status } == [status])
+            #expect(waiting(bench) == 1 && !isDropped(bench))
+            _ = flush(bench)
+            #expect(bench.transport.open.last?.body == first?.body)
+        }
+    }
+
+    @Test(
         "an event, a claim or a property is, on the server's word for what it will never take",
         arguments: [400, 409, 413, 422])
     func word(status: Int) {
@@ -153,13 +167,16 @@ struct SettlingTests {
     // MARK: - Purchases
 
     @Test(
-        "a purchase is kept beside, if the server says that it is none", arguments: ["invalid_data", "purchase_fraud"])
+        "a purchase is kept beside, and blocks nothing, if the server refuses it for good",
+        arguments: ["invalid_data", "purchase_fraud", "already_exists", "not_implemented"])
     func refusedPurchase(code: String) throws {
         let bench = Letter.purchase.bench()
         let user = try #require(bench.onym.access.user?.id)
+        bench.onym.access.setProperties(["a": "b"])
         bench.answer(
             .json(422, ["error": ["type": "logical", "code": .string(code), "message": "no"]]))
-        #expect(waiting(bench) == 0)
+        #expect(waiting(bench) == 1 && isDropped(bench))
+        #expect(bench.answer(.json(200, [:]))?.path.hasSuffix("/properties") == true)
         bench.relaunch()
         let refused = bench.onym.access.refusedPurchases
         #expect(refused.map(\.code) == [code] && refused.map(\.user) == [user])
@@ -285,7 +302,7 @@ struct SettlingTests {
         #expect(ends.values.count == 1 && covered.values.isEmpty)
         // The batch is on its way: what goes is what comes after it, which the flush does not cover.
         for number in 10..<13 { bench.onym.log("\(number)") }
-        bench.answer(.bytes(202, ""))
+        bench.answer(.empty(202))
         #expect(covered.values.map(\.failure) == [nil])
     }
 

@@ -143,6 +143,77 @@ struct ShopTests {
         #expect(shop.finished == [] && bench.onym.entitlements?.mailbox.count == 1)
     }
 
+    private func keys(_ request: HTTPRequest?) -> [String?] {
+        [request?.fields["Idempotency-Key"], request?.json["app_store_data"]?["receipt"]?.text]
+    }
+
+    @Test("a refund is sent also while its purchase waits; the same transaction waits once")
+    func refund() async throws {
+        await until { shop.isWatched }
+        let bought = ScriptedShop.transaction("9", "plus")
+        shop.report(bought)
+        await until { !bench.transport.open.isEmpty }
+        bench.answer(.fault(.offline))
+        shop.report(bought)
+        shop.report(ScriptedShop.transaction("9", "plus", isRevoked: true))
+        await until {
+            bench.answer(.fault(.offline))
+            return bench.onym.entitlements?.mailbox.count == 2
+        }
+        let task = Task { [bench] in try? await bench.onym.flush() }
+        await until {
+            if bench.transport.open.first?.path.hasSuffix("/purchases") == false { bench.answer(.json(201, [:])) }
+            return bench.transport.open.first?.path.hasSuffix("/purchases") == true
+        }
+        let (first, second) = (bench.answer(.json(201, [:])), bench.answer(.json(200, [:])))
+        #expect(keys(first).last == bought.signed && keys(second).last != bought.signed)
+        #expect(keys(first).first != keys(second).first && bench.transport.open.isEmpty)
+        await task.value
+    }
+
+    @Test("a transaction has one key for each user and price, because the server refuses another call with an old key")
+    func keys() async throws {
+        bench.onym.access.userInfo(callback: { _ in })
+        await answer(.json(201, [:]))
+        func sent(price: String) async throws -> HTTPRequest? {
+            shop.own([
+                ShopTransaction(
+                    id: "9", productID: "plus", signed: "jws", price: price, currency: "EUR",
+                    purchased: Date(timeIntervalSince1970: 1_800_000_000))
+            ])
+            async let end: Void = bench.onym.access.synchronizePurchases()
+            let request = await answer(.json(201, [:]))
+            try await end
+            return request
+        }
+        let first = try await sent(price: "9.99")
+        let again = try await sent(price: "9.99")
+        let other = try await sent(price: "0")
+        bench.onym.access.identify("bob", callback: { _ in })
+        await answer(.json(200, ["user_id": "QON_bob"]))
+        let ofBob = try await sent(price: "9.99")
+        #expect(keys(first) == keys(again) && keys(first).first??.hasPrefix("as:9:") == true)
+        #expect(Set([first, other, ofBob].map { keys($0).first }).count == 3)
+        #expect(ofBob?.path == "/v3/users/QON_bob/purchases")
+    }
+
+    @Test("what the shop reports while unfinished transactions wait for an answer is sent too")
+    func reportedMeanwhile() async {
+        let shop = ScriptedShop()
+        shop.report(ScriptedShop.transaction("7", "plus"))
+        let bench = Bench(.entitlements(key: "key")) { $0.shop = shop }
+        await eventually {
+            bench.settle()
+            return bench.transport.open.count == 1
+        }
+        #expect(shop.isWatched)
+        shop.report(ScriptedShop.transaction("8", "plus"))
+        await eventually {
+            bench.answer(.json(201, [:]))
+            return shop.finished == ["7", "8"]
+        }
+    }
+
     @Test("the account of a device is a UUID of version 8, always the same")
     func account() {
         let account = Access.account(of: "QON_a").uuidString

@@ -79,8 +79,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var finishTransaction: (@Sendable (String) -> Void)?
     /// The client keeps the answers of at most this many users.
     private static let cacheLimit = 10
-    /// The codes with which the server says that a purchase is invalid (spec/entitlements.md 1.5).
-    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud", "not_found"]
+    /// The codes with which the server refuses a purchase for good: it is invalid, it belongs to another user, or the server
+    /// takes none of its store (spec/entitlements.md 1.5).
+    private static let finalCodes: Set<String> = [
+        "invalid_data", "purchase_fraud", "not_found", "already_exists", "not_implemented",
+    ]
     /// The greatest number of kept refused purchases; the oldest are removed first.
     package static let refusedLimit = 100
     private static let property = "p"
@@ -834,7 +837,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             body["purchased"] = .integer(purchase.purchased.milliseconds / 1000)
             let content: JSON = .sparse([
                 "p": .object(body), "d": .string(device), "i": .string(identity ?? ""),
-                "t": .optional(transaction?.id), "k": .optional(transaction?.idempotencyKey),
+                "t": .optional(transaction?.id),
             ])
             guard let letter = post(EntitlementsClient.purchase, of: ownerNow, content.bytes) else {
                 return call { completion(.failure(.storage("the purchase could not be kept"))) }
@@ -879,8 +882,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return .success(.nothing)
                 },
                 forgives: { [unowned self] failure in
-                    if failure.status == 422 { created() }
-                    return failure.status == 422
+                    if failure.decisiveStatus == 422 { created() }
+                    return failure.decisiveStatus == 422
                 })
         }
         guard let owner = user(ofOwner: first.owner) else { return nil }
@@ -893,8 +896,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         var request = request(
             "POST", "/v3/users/\(owner.escaped)/purchases", content?["p"] ?? .object([:]),
             content?["d"]?.text ?? device, content?["i"]?.text ?? "")
-        request.fields["Idempotency-Key"] = content?["k"]?.text ?? mailbox.uuid(of: letter)
         let transaction = content?["t"]?.text
+        request.fields["Idempotency-Key"] =
+            transaction.map { EntitlementsClient.key(of: $0, request) } ?? mailbox.uuid(of: letter)
         let number = letter.number
         return Delivery(
             count: 1, request: request,
@@ -909,7 +913,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 return .success(.nothing)
             },
             retries: { [unowned self] failure in isLost(failure, letter, owner) },
-            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false }, ends: [404],
+            isFinal: { failure in failure.code.map(EntitlementsClient.finalCodes.contains) ?? false }, ends: [404],
             refused: { [unowned self] failure in
                 refusedPurchases.append(
                     RefusedPurchase(
@@ -925,6 +929,13 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             })
     }
 
+    /// The key by which the server recognizes the same call about a transaction when it comes again. Another call under the key
+    /// would be refused, so the key names the user and the whole body.
+    private static func key(of transaction: String, _ request: HTTPRequest) -> String {
+        let call = Array(request.url.path.utf8) + [0] + request.body
+        return "as:\(transaction):\(hexadecimal(SHA256.digest(call)))"
+    }
+
     /// Tells the shop that the server has decided about a transaction.
     private func finish(_ transaction: String?) {
         guard let transaction, let finishTransaction else { return }
@@ -934,11 +945,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// Sets the function that finishes transactions of the device's shop.
     func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
 
-    /// The transactions of the device's shop that wait for the server.
-    var waitingTransactions: Set<String> {
+    /// Whether a transaction of the device's shop waits for the server. A renewal or a refund has another signed text.
+    func isWaiting(_ transaction: ShopTransaction) -> Bool {
         enter {
             let letters = mailbox.letters.filter { $0.kind == EntitlementsClient.purchase }
-            return Set(mailbox.contents(of: letters[...]).compactMap { $0?["t"]?.text })
+            let store = transaction.purchase.store
+            return mailbox.contents(of: letters[...]).contains { content in
+                content?["t"]?.text == transaction.id && store.allSatisfy { content?["p"]?[$0.key] == $0.value }
+            }
         }
     }
 

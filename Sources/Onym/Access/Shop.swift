@@ -60,9 +60,6 @@ public struct ShopTransaction: Hashable, Sendable, Identifiable {
         (self.expires, self.isRevoked) = (expires, isRevoked)
     }
 
-    /// The key by which the server recognizes the transaction when it comes again. A renewal or a refund has another signed text.
-    package var idempotencyKey: String { "as:\(id):\(hexadecimal(SHA256.digest(signed.utf8)))" }
-
     var purchase: Purchase {
         Purchase(price: price, currency: currency, purchased: purchased, appStoreReceipt: signed)
     }
@@ -222,7 +219,7 @@ extension Access {
     func send(_ transaction: ShopTransaction) async throws(OnymError) {
         guard let client = onym.entitlements else { throw .refused(onym.missing) }
         client.vouch([transaction])
-        if client.waitingTransactions.contains(transaction.id) { return try await onym.flush() }
+        if client.isWaiting(transaction) { return try await onym.flush() }
         try await result { client.purchase(transaction.purchase, of: transaction, onym.holding($0)) }.get()
     }
 
@@ -275,9 +272,11 @@ final class ShopWatch: Sendable {
 
     init(_ shop: any Shop, _ onym: OnymClient) {
         onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
+        // The stream comes first: it keeps what the shop reports meanwhile.
+        let updates = shop.updates()
         task = Task { [weak onym] in
             for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
-            for await transaction in shop.updates() { await ShopWatch.send(transaction, onym) }
+            for await transaction in updates { await ShopWatch.send(transaction, onym) }
         }
     }
 

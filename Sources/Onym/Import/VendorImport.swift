@@ -18,6 +18,18 @@ public enum VendorImport: Hashable, Sendable {
         case .owlmetry: "OwlMetry"
         }
     }
+
+    /// Whether the vendor's SDK has values in the app's user defaults. They are removed with the app, so the app was updated.
+    func hasDefaults(in store: any VendorStore) -> Bool {
+        switch self {
+        case .mParticle: !store.keys(prefix: MParticleImport.prefix, suite: nil).isEmpty
+        case .qonversion(let suite):
+            [suite, QonversionImport.suite].contains { suite in
+                !store.keys(prefix: QonversionImport.prefix, suite: suite).isEmpty
+            }
+        case .owlmetry: !store.keys(prefix: "owlmetry.", suite: nil).isEmpty
+        }
+    }
 }
 
 /// Counts the values that a vendor's SDK has left.
@@ -63,7 +75,7 @@ struct MParticleImport {
     var isOptedOut = false
     var tally = ImportTally()
 
-    private static let prefix = "mParticle::"
+    fileprivate static let prefix = "mParticle::"
 
     /// Reads the user defaults. The suite of a group, if the app has one, comes before the standard suite.
     init(_ store: any VendorStore, now: Int64) {
@@ -147,8 +159,8 @@ struct QonversionImport {
     var identity: String?
     var tally = ImportTally()
 
-    private static let suite = "qonversion.localstorage.main"
-    private static let prefix = "com.qonversion.keys."
+    fileprivate static let suite = "qonversion.localstorage.main"
+    fileprivate static let prefix = "com.qonversion.keys."
 
     init(_ store: any VendorStore, suite: String?) {
         let suites = [suite, QonversionImport.suite].compactMap { $0 }

@@ -32,6 +32,18 @@ package enum Folders {
         #endif
     }
 
+    /// The folder that an instance uses, after the files of the other places have moved there.
+    /// - Parameters:
+    ///   - shared: the folder of the app group; nil without a group.
+    ///   - folder: the app's own folder, with the files from before the app had the group.
+    ///   - former: the folder of former versions; nil if the app has chosen its folder.
+    package static func gather(in shared: URL?, from folder: URL, _ former: URL?) throws(FileFault) -> URL {
+        var place = folder
+        if let shared { place = try move(folder, to: shared) }
+        if let former { place = try move(former, to: place) }
+        return place
+    }
+
     /// Moves a former folder to its new place, if nothing is there yet. Answers the folder to use: the former folder, if it
     /// cannot be moved.
     /// - Throws: if only a part was moved. The next start moves the rest.

@@ -1,13 +1,13 @@
-#if canImport(StoreKit) && !os(visionOS)
+#if canImport(StoreKit)
     import Foundation
     import StoreKit
 #endif
 
 /// The platform's own shop.
 enum PlatformShop {
-    /// The App Store; nil on platforms without StoreKit, and on visionOS, where a purchase needs a view of the app.
+    /// The App Store; nil on platforms without StoreKit.
     static var available: (any Shop)? {
-        #if canImport(StoreKit) && !os(visionOS)
+        #if canImport(StoreKit)
             AppStoreShop()
         #else
             nil
@@ -15,7 +15,7 @@ enum PlatformShop {
     }
 }
 
-#if canImport(StoreKit) && !os(visionOS)
+#if canImport(StoreKit)
     /// The App Store. Transactions that StoreKit cannot verify are omitted.
     private struct AppStoreShop: Shop {
         func products(_ ids: [String]) async throws -> [ShopProduct] {
@@ -32,15 +32,20 @@ enum PlatformShop {
             guard let product = try await Product.products(for: [id]).first else {
                 throw StoreKitError.notAvailableInStorefront
             }
-            let options: Set<Product.PurchaseOption> = [.appAccountToken(account), .quantity(quantity)]
-            switch try await product.purchase(options: options) {
-            case .success(let result):
-                guard let transaction = await AppStoreShop.read(result) else { throw StoreKitError.unknown }
-                return .bought(transaction)
-            case .pending: return .pending
-            case .userCancelled: return .cancelled
-            @unknown default: throw StoreKitError.unknown
-            }
+            #if os(visionOS)
+                // A purchase needs a view of the app there.
+                throw StoreKitError.notAvailableInStorefront
+            #else
+                let options: Set<Product.PurchaseOption> = [.appAccountToken(account), .quantity(quantity)]
+                switch try await product.purchase(options: options) {
+                case .success(let result):
+                    guard let transaction = await AppStoreShop.read(result) else { throw StoreKitError.unknown }
+                    return .bought(transaction)
+                case .pending: return .pending
+                case .userCancelled: return .cancelled
+                @unknown default: throw StoreKitError.unknown
+                }
+            #endif
         }
 
         func finish(_ id: String) async {

@@ -141,7 +141,7 @@ struct ReadOnlyFiles: FileStore {
 struct NoteOfReader {
     let name: String
     let time: Int64
-    let event: Event
+    private(set) var event: Event
     /// The user of the IDSync dialect, as a letter names its owner; nil if the dialect had no state.
     let user: String?
     /// The user of the Claim dialect.
@@ -187,21 +187,18 @@ struct NoteOfReader {
 }
 
 extension Clients {
-    /// Imports the events that extensions have left. If the process ends in between, the next process imports the rest. No
-    /// event is imported twice: each letter names the note that it was made of.
-    func takeIn(_ runtime: Runtime) {
-        do throws(FileFault) {
-            let notes = try NoteOfReader.all(in: runtime.files)
-            if notes.isEmpty { return }
-            let (known, claimed) = (idsync?.notesOfReader ?? [], claim?.notesOfReader ?? [])
-            for note in notes {
-                if takesEventsOfPeople, !known.contains(note.name) { idsync?.take(note) }
-                if !claimed.contains(note.name) { claim?.take(note) }
-                try runtime.files.remove(note.name)
-            }
-        } catch {
-            runtime.announce(.storageFailed(error.reason))
+    /// Imports events that extensions have left, and removes their files. If the process ends in between, the next process imports
+    /// the rest. No event is imported twice: each letter names the note that it was made of, and another thread's notes have no
+    /// file any more.
+    func take(_ notes: [NoteOfReader], of all: Set<String>, _ files: any FileStore) throws(FileFault) {
+        let left = all.intersection(try files.names())
+        let (known, claimed) = (idsync?.notesOfReader ?? [], claim?.notesOfReader ?? [])
+        for note in notes where left.contains(note.name) {
+            if takesEventsOfPeople, !known.contains(note.name) { idsync?.take(note) }
+            if !claimed.contains(note.name) { claim?.take(note) }
+            try files.remove(note.name)
         }
+        for name in left.subtracting(notes.map(\.name)) { try files.remove(name) }
     }
 
     /// Removes the events that extensions have left.
@@ -220,6 +217,13 @@ extension DialectClient {
 }
 
 extension NoteOfReader {
+    /// The note with a changed event.
+    func with(_ event: Event) -> NoteOfReader {
+        var note = self
+        note.event = event
+        return note
+    }
+
     /// The event in the form of a letter.
     var body: [UInt8] {
         var bytes = event.body

@@ -15,12 +15,13 @@ extension OnymError {
         }
     }
 
-    /// Returns a success of HTTP, or the failure that the answer reports.
+    /// Returns a success of the server, or the failure that the answer reports. A success without a request id comes from a proxy
+    /// that has not passed the request on, for example from a hotel's network.
     /// - Parameter envelope: says whether a body has the form of the dialect's errors.
     package static func check(
         _ answer: HTTPAnswer, at now: Date, envelope: (JSON) -> Bool
     ) -> Result<HTTPAnswer, OnymError> {
-        if answer.isSuccess { return .success(answer) }
+        if answer.isSuccess { return answer.hasRequestID ? .success(answer) : .failure(answer.malformed) }
         return .failure(.http(HTTPFailure(answer, at: now, envelope)))
     }
 }
@@ -36,7 +37,7 @@ extension HTTPFailure {
         code = inner["code"]?.text ?? body["errorCode"]?.text ?? body["ErrorCode"]?.text
         message = inner.text ?? inner["message"]?.text ?? body["message"]?.text
         requestID = answer.requestID ?? body["ref"]?.text
-        isServersWord = !answer.isUnproven && answer.fields["x-request-id"] != nil && envelope(body)
+        isServersWord = !answer.isUnproven && answer.hasRequestID && envelope(body)
     }
 
     /// `Retry-After`: seconds, or a date of the server's clock.
@@ -84,6 +85,9 @@ package enum HTTPDate {
 }
 
 extension HTTPAnswer {
+    /// Whether the answer has `X-Request-Id`, as each answer of the server.
+    package var hasRequestID: Bool { fields["x-request-id"] != nil }
+
     package var requestID: String? { fields["x-request-id"] ?? fields["x-mp-trace-id"] }
 
     /// The body as an object; a failure for any other body.
@@ -92,8 +96,7 @@ extension HTTPAnswer {
         return .success(json)
     }
 
-    /// The answer to an accepted upload: an empty body, or JSON. Any other body comes from a proxy that has not accepted the
-    /// upload, for example from a hotel's network.
+    /// The answer to an accepted upload: an empty body, or JSON. Any other body comes from a proxy.
     package var taken: Result<DialectClient.Rejected, OnymError> {
         body.isEmpty || JSON(body) != nil ? .success(.nothing) : .failure(malformed)
     }
