@@ -7,7 +7,7 @@
 # make release makes the package of the last commit at a fixed path: the same bytes wherever the checkout lies
 # make console passes all stories of the console in a browser; pictures are in .build/console
 # make docs    makes pages of the SDK's catalogue, and the site that the server has at /docs
-.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package release package-test soak bench bench-quick format clean \
+.PHONY: run build test check console set-up lint imports test-histories test-debug test-threads fuzz smoke package release package-test soak bench bench-quick format clean \
 	docs surface
 
 # The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
@@ -15,6 +15,10 @@ export ONYM_STRICT = 1
 
 # A target imports what it declares, and nothing else.
 BUILD_TESTS = swift build --build-tests --explicit-target-dependency-import-check error
+# All tests run over optimized sources: they take a third of the time, and the program is built beside them. The tests of one target
+# run over a debug build, of which a change builds little anew (docs/decisions/0019).
+BUILD_ALL_TESTS = $(BUILD_TESTS) -c release
+RUN_TESTS = Tools/run-tests -c release
 DATA ?= data
 LISTEN ?= 127.0.0.1:8080
 SOAK ?= 20
@@ -29,14 +33,14 @@ build:
 
 test:
 	@Tools/setup tests
-	$(if $(ONLY),ONYM_TESTS=$(ONLY)) $(BUILD_TESTS)
-	Tools/run-tests $(if $(ONLY),,--pooled StoreContractTests)
+	$(if $(ONLY),ONYM_TESTS=$(ONLY) $(BUILD_TESTS),$(BUILD_ALL_TESTS))
+	$(if $(ONLY),Tools/run-tests,$(RUN_TESTS) --pooled StoreContractTests)
 
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check: export CONSOLE_STORIES = all
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 75m set-up=8m lint=6m imports=16m test=25m test-threads=25m smoke=14m package-test=8m fuzz=8m surface=4m docs=4m \
+	@Tools/steps 45m set-up=8m lint=4m imports=16m test=16m test-threads=14m smoke=8m package-test=8m fuzz=4m surface=4m docs=4m \
 		-- $(MAKE) --no-print-directory
 
 set-up:
@@ -50,13 +54,17 @@ lint:
 
 imports:
 	@Tools/setup tests
-	$(BUILD_TESTS)
+	$(BUILD_ALL_TESTS)
 
-# All tests over an optimized build. `make soak` runs them too, and many more histories: docs/decisions/0019.
-test-release:
+# All histories; `make test` has a sample of them, and `make soak` many more.
+test-histories: imports
+	ONYM_SOAK=1 ONYM_STORES=memory,sqlite $(RUN_TESTS)
+
+# All tests over a build that is not optimized, which checks what the optimizer may leave out.
+test-debug:
 	@Tools/setup tests
-	swift build -c release --build-tests
-	ONYM_STORES=memory,sqlite Tools/run-tests -c release
+	$(BUILD_TESTS)
+	ONYM_STORES=memory,sqlite Tools/run-tests
 
 # The targets with threads of their own, under the thread sanitizer; the store in PostgreSQL by its own tests. The SDK's random
 # programs are on one thread: a tenth of them is enough here. ALL=1 adds the dialects, whose calls go through the same threads.
@@ -97,17 +105,16 @@ surface:
 	Tools/surface
 
 # Every story of the console, as `make check` has them; `make test` has a few.
-console:
-	@Tools/setup tests
-	$(BUILD_TESTS)
-	CONSOLE_STORIES=all Tools/run-tests --filter ConsoleStoryTests
+console: imports
+	CONSOLE_STORIES=all $(RUN_TESTS) --filter ConsoleStoryTests
 
 docs:
 	Tools/docs
 
-soak: test-release
+soak: test-histories
 	@Tools/setup bench
 	Tools/soak $(SOAK)
+	$(MAKE) --no-print-directory test-debug
 	$(MAKE) --no-print-directory test-threads ALL=1
 	Tools/build-fixed --twice
 

@@ -102,7 +102,8 @@ struct FaultyDiskTests {
             #expect(try history.lost().isEmpty, "seed \(seed)")
             #expect(try history.findings().isEmpty, "seed \(seed)")
         }
-        #expect(history.count > 8)
+        // Some cuts come so early that nothing was acknowledged.
+        #expect(history.count > 3)
     }
 
     @Test("loses calls where the disk lies about its syncs, so the model would show a missing sync")
