@@ -461,6 +461,8 @@ struct DeviceTests {
         (options.shouldBeginSession, options.logLevel) = (false, .warning)
         options.dataPlanId = "plan"
         options.trackNotifications = false
+        options.networkOptions?.configHost = "config.example.com"
+        options.networkOptions?.overridesConfigSubdirectory = true
         await device.start(options)
         let count = device.transport.requests.count
         let kits = Collector<Bool>()
@@ -489,8 +491,8 @@ struct DeviceTests {
         await eventually { !audiences.values.isEmpty }
         #expect(audiences.values == [0] && kits.values == [true, true])
         #expect(device.transport.requests.count == count && sdk.core?.idsync?.mailbox.count == 0)
-        // Two options and eighteen calls.
-        #expect(device.lines.values.filter { $0.hasSuffix("does nothing here") }.count == 20)
+        // Four options and eighteen calls.
+        #expect(device.lines.values.filter { $0.hasSuffix("does nothing here") }.count == 22)
     }
 
     @Test("the log has no line unless the app wants lines, and never a key")
