@@ -1,7 +1,7 @@
 import Foundation
 import OnymOwl
 
-// An app that was written for OwlMetry: what happens before its user is known is the user's afterwards.
+// An app that was written for OwlMetry: what happens before its user is known is the user's afterwards. An error has a file.
 //
 //     swift run example-claim http://127.0.0.1:8080 <client key> [bundle id]
 
@@ -24,11 +24,14 @@ Owl.setUserProperties(["plan": "pro"])
 let operation = Owl.startOperation("checkout")
 Owl.info("Bought")
 operation.complete()
+Owl.error("Upload failed", attachments: [OwlAttachment(data: Data("what happened".utf8), name: "log.txt")])
 do {
     try await Owl.flush()
     print("sent: everything")
     let receipt = try await Owl.sendFeedback(message: "It works.", name: "Ada")
     print("feedback: \(receipt.id.isEmpty ? "no id" : "taken")")
+    // The SDK sends the file after its event, while the process lives.
+    try await Task.sleep(for: .seconds(2))
 } catch {
     print("sent: not yet, \(error)")
 }

@@ -2,7 +2,7 @@ import Foundation
 import Onym
 import OnymQonversion
 
-// An app that was written for Qonversion: it logs somebody in, and shows what may be used.
+// An app that was written for Qonversion: it shows what is for sale, logs somebody in, buys, and shows what may be used.
 //
 //     swift run example-entitlements http://127.0.0.1:8080 <project key> [receipt]
 //
@@ -42,6 +42,14 @@ func entitlements() async -> String {
 let user = await withCheckedContinuation { app.userInfo(line($0) { "\($0?.qonversionId.prefix(4) ?? "")…" }) }
 print("userInfo: \(user)")
 print("may use: \(await entitlements())")
+let products = await withCheckedContinuation { continuation in
+    app.products(line(continuation) { $0.keys.sorted().joined(separator: ", ") })
+}
+print("for sale: \(products)")
+let offerings = await withCheckedContinuation { continuation in
+    app.offerings(line(continuation) { $0?.main?.identifier ?? "no main offering" })
+}
+print("offerings: \(offerings)")
 let identity = await withCheckedContinuation { continuation in
     app.identify("example-user", completion: line(continuation) { $0?.identityId ?? "nobody" })
 }
@@ -51,6 +59,8 @@ if words.count > 3 {
     let purchase = Purchase(price: "9.99", currency: "EUR", purchased: Date(), appStoreReceipt: words[3])
     let bought = await withCheckedContinuation { app.purchase(purchase, completion: line($0, active)) }
     print("purchase: \(bought)")
+    let restored = await withCheckedContinuation { app.restore([words[3]], completion: line($0, active)) }
+    print("restore: \(restored)")
     print("may use: \(await entitlements())")
 }
 app.logout()

@@ -1,7 +1,8 @@
 import Foundation
 import OnymMParticle
 
-// An app that was written for mParticle: it starts, logs in, changes its user's e-mail, and logs out.
+// An app that was written for mParticle: it starts, logs in, asks for consent, times a video, sells a room, changes its user's
+// e-mail, and logs out.
 //
 //     swift run example-idsync http://127.0.0.1:8080 <key> <secret>
 //
@@ -46,8 +47,25 @@ let request = MPIdentityApiRequest.withEmptyUser()
 request.customerId = "example-customer"
 request.email = "ada@example.com"
 await show("login") { app.identity.login(request, completion: $0) }
-app.logEvent("Bought", eventType: .transaction, eventInfo: ["price": 9.99])
+let consent = MPGDPRConsent()
+(consent.consented, consent.document) = (true, "terms-3")
+let consents = MPConsentState()
+consents.addGDPRConsentState(consent, purpose: "analytics")
+app.identity.currentUser?.setConsentState(consents)
+if let video = MPEvent(name: "Video", type: .media) {
+    app.beginTimedEvent(video)
+    app.endTimedEvent(video)
+}
+let purchase = MPCommerceEvent(
+    action: .purchase, product: MPProduct(name: "Room", sku: "room-1", quantity: 1, price: 9.99))
+purchase.currency = "EUR"
+purchase.transactionAttributes = MPTransactionAttributes()
+purchase.transactionAttributes?.transactionId = "order-1"
+app.logEvent(purchase)
 app.identity.currentUser?.setUserAttribute("plan", value: "pro")
+app.identity.currentUser?.incrementUserAttribute("visits", byValue: 1)
+app.endSession()
+print("session: \(app.currentSession == nil ? "ended" : "goes on")")
 
 let change = MPIdentityApiRequest.withEmptyUser()
 change.email = "ada.lovelace@example.com"

@@ -37,6 +37,15 @@ func createUser(_ device: Sentiance) async throws -> String {
     }
 }
 
+func enableDetections(_ device: Sentiance) async -> String {
+    await withCheckedContinuation { continuation in
+        device.enableDetections { result, error in
+            let text = result.map { "\($0.detectionStatus)" }
+            continuation.resume(returning: text ?? "failed: \(error.map { "\($0.failureReason)" } ?? "")")
+        }
+    }
+}
+
 func device(_ name: String) -> Sentiance {
     let options = SENTOptions()
     options.platformUrl = words[1]
@@ -51,6 +60,7 @@ func device(_ name: String) -> Sentiance {
 let first = device("first phone")
 print("first phone: \(try await createUser(first))")
 print("first phone again: \(try await createUser(first))")
+print("first phone detects: \(await enableDetections(first))")
 let second = device("second phone")
 print("second phone: \(try await createUser(second))")
 print("the same user: \(first.userId == second.userId)")
@@ -58,6 +68,7 @@ let status = await withCheckedContinuation { continuation in
     first.refreshStatus { continuation.resume(returning: $0) }
 }
 print("first phone is active: \(status.isRemoteEnabled), \(status.deactivation?.reason ?? "no reason")")
+print("first phone detects: \(status.detectionStatus)")
 let reset = await withCheckedContinuation { continuation in
     first.reset { result, _ in continuation.resume(returning: result != nil) }
 }

@@ -209,7 +209,7 @@ enum AttachmentCalls {
                 let all = try RowFilter.read(request, caller, tools, allModes: true)
                 let events: EventFilter
                 do throws(ClaimFault) {
-                    events = EventFilter(try ReadQuery(request))
+                    events = try EventFilter(try ReadQuery(request))
                 } catch {
                     throw error.rejection()
                 }
@@ -296,8 +296,9 @@ enum AttachmentCalls {
         private let event: String?
         private let issue: String?
 
-        init(_ query: ReadQuery) {
-            (clientID, event, issue) = (query["event_client_id"], query["event_id"], query["issue_id"])
+        init(_ query: ReadQuery) throws(ClaimFault) {
+            clientID = try query.condition("event_client_id")
+            (event, issue) = (try query.condition("event_id"), try query.condition("issue_id"))
         }
 
         /// The conditions for attachments. An id of another project finds nothing.
@@ -415,7 +416,7 @@ enum AttachmentCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try RowFilter.read(request, caller, tools, isOfProject: true)
-                    let userID = request.query?["user_id"].flatMap { $0.isEmpty ? nil : $0 }
+                    let userID = request.query?["user_id"]
                     let count = UseCount(user: filter.user, at: caller.now)
                     let every = filter.ofAllUsers.inAllModes.ofAllTimes
                     return RowSearch(.attachment, every, count).step { count, snapshot throws(StoreFault) in

@@ -191,7 +191,7 @@ enum FeedbackCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: isOfProject)
-                    let (wanted, names) = (ReviewStatus.wanted(request), Names(caller, tools))
+                    let (wanted, names) = (try ReviewStatus.wanted(request), Names(caller, tools))
                     let page = ItemPage<Shown>(limit: filter.limit) { row, snapshot throws(StoreFault) in
                         guard let shown = try Shown(row, snapshot) else { return nil }
                         return wanted.map { $0 == shown.state.review.status } ?? true ? shown : nil
@@ -221,8 +221,8 @@ enum FeedbackCalls {
             body: .optional,
             decode: { request, caller, tools throws(Rejection) in
                 let filter = try RowFilter.read(request, caller, tools, ["is_dev"])
-                return RowSearch(.feedback, filter.fromStart, Count(status: ReviewStatus.wanted(request))).step {
-                    count, _ in
+                let count = Count(status: try ReviewStatus.wanted(request))
+                return RowSearch(.feedback, filter.fromStart, count).step { count, _ in
                     IdentityCalls.json { json in
                         json.key("count")
                         json.integer(count.number)

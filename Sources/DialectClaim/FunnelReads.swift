@@ -39,11 +39,11 @@ enum FunnelReads {
                         let start = caller.now.advanced(byMilliseconds: -30 * MetricReads.day)
                         filter.range.since = filter.range.since ?? start
                         let query = try ReadQuery(request)
-                        let mode = query["mode"] ?? "open"
+                        let mode = try query.condition("mode") ?? "open"
                         guard mode == "open" || mode == "closed" else {
                             throw ClaimFault("mode must be open or closed")
                         }
-                        let (wanted, group) = (filter, query["group_by"])
+                        let (wanted, group) = (filter, try query.condition("group_by"))
                         return .read { snapshot throws(StoreFault) in
                             guard let funnel = try snapshot.definition(.funnel, slug, of: wanted.project) else {
                                 return .answer(Definition.Kind.funnel.missing.response)

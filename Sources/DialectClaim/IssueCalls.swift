@@ -72,7 +72,10 @@ enum IssueCalls {
         .get, path, scope: .issuesRead,
         operation: Operation(
             id: "get_issue", summary: "Shows an issue with its occurrences, comments and attachments.",
-            description: "The id of a part of an issue shows the whole issue.",
+            description: """
+                The id of a part of an issue shows the whole issue. The answer has the newest \(attachmentsShown) attachments; \
+                list_attachments with issue_id lists all of them.
+                """,
             query: [
                 .init("occurrence_limit", .string("1 to 200; 50 by default.")), .init("occurrence_cursor", .string()),
             ],
@@ -83,6 +86,9 @@ enum IssueCalls {
                 show(
                     try issueID(request), try Page(request, caller, tools), Names(caller, tools))
             }))
+
+    /// The most attachments in the answer about an issue. The list of attachments has pages.
+    private static let attachmentsShown = 200
 
     /// The occurrences that an answer shows.
     private struct Page: Sendable {
@@ -106,7 +112,7 @@ enum IssueCalls {
             guard let issue = try snapshot.issue(id), names.apps[issue.app] != nil else { return .answer(none) }
             let root = try snapshot.issueRoot(id)
             let tally = Tally(of: root, limit: page.limit, after: page.after)
-            let attachments = ItemPage<Attached>(limit: 200) { row, snapshot throws(StoreFault) in
+            let attachments = ItemPage<Attached>(limit: attachmentsShown) { row, snapshot throws(StoreFault) in
                 guard let id = row.members["attachment_id"].flatMap(Int64.init).map(AttachmentID.init),
                     let attachment = try snapshot.attachment(id), attachment.isListed(at: page.now),
                     let issue = attachment.issue, try snapshot.issueRoot(issue) == root

@@ -36,7 +36,7 @@ enum MetricReads {
                         var filter = try RowFilter(request, caller, tools, filters, isOfProject: true)
                         filter.require("metric_slug", slug)
                         filter.range.since = filter.range.since ?? caller.now.advanced(byMilliseconds: -day)
-                        let grouping = try Grouping(try ReadQuery(request)["group_by"])
+                        let grouping = try Grouping(try ReadQuery(request).condition("group_by"))
                         return RowSearch(.metric, filter.fromStart, MetricFigures(grouping, in: filter.project)).step {
                             figures, _ in
                             IdentityCalls.json { json in

@@ -73,7 +73,34 @@ struct ReadQuery {
         self.request = query
     }
 
+    /// The value of a parameter whose unknown values the vendor passes over; nil for a missing and for an empty value.
     subscript(name: String) -> String? { request[name].flatMap { $0.isEmpty ? nil : $0 } }
+
+    /// The value of a condition; nil for a missing parameter. Refuses an empty value, which would be no condition.
+    func condition(_ name: String) throws(ClaimFault) -> String? {
+        guard let value = request[name] else { return nil }
+        if value.isEmpty { throw ClaimFault("\(name) must not be empty") }
+        return value
+    }
+
+    /// The value of a parameter that is true or false; nil for a missing parameter. Refuses other values.
+    func flag(_ name: String) throws(ClaimFault) -> Bool? {
+        switch request[name] {
+        case nil: return nil
+        case "true", "1": return true
+        case "false", "0": return false
+        default: throw ClaimFault("\(name) must be true or false")
+        }
+    }
+
+    /// Reads a parameter that is true or false, and answers a mistake in the query.
+    static func flag(_ name: String, of request: borrowing Request) throws(Rejection) -> Bool? {
+        do throws(ClaimFault) {
+            return try ReadQuery(request).flag(name)
+        } catch {
+            throw error.rejection()
+        }
+    }
 
     /// 1 to 200. 0, a missing value and a text that is no number stand for 50, as with the vendor.
     var limit: Int {
@@ -83,7 +110,7 @@ struct ReadQuery {
 
     /// A moment: ISO 8601, or a distance from now (`1h`, `7d`).
     func moment(_ name: String, at now: Instant) throws(ClaimFault) -> Instant? {
-        guard let text = self[name] else { return nil }
+        guard let text = request[name] else { return nil }
         if let milliseconds = ScriptDate.parse(text) { return Instant(milliseconds: milliseconds) }
         if let unit = text.last.flatMap({ ReadQuery.units[$0] }), text.utf8.count > 1,
             text.utf8.dropLast().allSatisfy({ $0 &- UInt8(ascii: "0") < 10 })

@@ -81,12 +81,12 @@ enum QuestionnaireCalls {
         if let expected = app.bundleID, app.platform != .backend, query["bundle_id"] != expected {
             throw ClaimFault(unfitBundle, status: .forbidden)
         }
-        let user = query["user_id"]
+        let user = try query.condition("user_id")
         guard user.map({ $0.unicodeScalars.count <= ClaimDialect.userIDCharacters }) ?? true else {
             throw ClaimFault("user_id must have at most \(ClaimDialect.userIDCharacters) characters")
         }
-        let force = query["force"]
-        return (user.map { ClaimDialect.identity($0, caller, tools) }, force == "true" || force == "1")
+        let isForced = try query.flag("force") ?? false
+        return (user.map { ClaimDialect.identity($0, caller, tools) }, isForced)
     }
 
     private static func offer(

@@ -57,7 +57,7 @@ enum ResponseCalls {
             body: .optional,
             decode: { request, caller, tools throws(Rejection) in
                 let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: true)
-                let (wanted, isSubmitted) = (ReviewStatus.wanted(request), submitted(request))
+                let (wanted, isSubmitted) = (try ReviewStatus.wanted(request), try submitted(request))
                 let (id, names, now) = (try questionnaireID(request), Names(caller, tools), caller.now)
                 return .read { snapshot throws(StoreFault) in
                     guard let questionnaire = try snapshot.questionnaire(id, in: filter.project) else {
@@ -79,7 +79,9 @@ enum ResponseCalls {
 
     static let submittedOnly = Schema.Property("submitted_only", .string("true: without drafts."))
 
-    static func submitted(_ request: borrowing Request) -> Bool { request.query?["submitted_only"] == "true" }
+    static func submitted(_ request: borrowing Request) throws(Rejection) -> Bool {
+        try ReadQuery.flag("submitted_only", of: request) ?? false
+    }
 
     // MARK: - One response
 
@@ -278,7 +280,7 @@ enum ResponseCalls {
             body: .optional,
             decode: { request, caller, tools throws(Rejection) in
                 let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: true)
-                let (id, now, isSubmitted) = (try questionnaireID(request), caller.now, submitted(request))
+                let (id, now, isSubmitted) = (try questionnaireID(request), caller.now, try submitted(request))
                 return .read { snapshot throws(StoreFault) in
                     guard let questionnaire = try snapshot.questionnaire(id, in: filter.project) else {
                         return .answer(noQuestionnaire)

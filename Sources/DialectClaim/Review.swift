@@ -18,6 +18,10 @@ extension ReviewStatus {
     /// Reads the status of a body.
     init(_ members: Members) throws(ClaimFault) {
         guard let name = members["status"], !name.isEmpty else { throw ClaimFault("status is required") }
+        try self.init(name)
+    }
+
+    private init(_ name: String) throws(ClaimFault) {
         guard let status = ReviewStatus.allCases.first(where: { $0.name == name }) else {
             let names = ReviewStatus.allCases.map(\.name).joined(separator: ", ")
             throw ClaimFault("Invalid status. Must be one of: \(names)")
@@ -25,9 +29,14 @@ extension ReviewStatus {
         self = status
     }
 
-    /// The status that a query asks for; nil for all. An unknown status asks for all, as with the vendor.
-    static func wanted(_ request: borrowing Request) -> ReviewStatus? {
-        request.query?["status"].flatMap { name in allCases.first { $0.name == name } }
+    /// The status that a query asks for; nil for all.
+    static func wanted(_ request: borrowing Request) throws(Rejection) -> ReviewStatus? {
+        guard let name = request.query?["status"] else { return nil }
+        do throws(ClaimFault) {
+            return try ReviewStatus(name)
+        } catch {
+            throw error.rejection()
+        }
     }
 
     static let parameters = [Schema.Property("status", .string(oneOf: allCases.map(\.name)))]

@@ -40,15 +40,15 @@ struct RowFilter: Sendable {
             throw ClaimFault("Project not found", status: .notFound)
         }
         let query = try ReadQuery(request)
-        user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
-        app = query["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
+        user = try query.condition("user_id").map { ClaimDialect.identity($0, caller, tools).key }
+        app = try query.condition("app_id").map { ClaimID.number(.app, $0) ?? -1 }
         isDevelopment = allModes && query["data_mode"] == nil ? nil : query.isDevelopment
-        if members.contains("is_dev"), let isDevelopment = query["is_dev"] {
-            self.isDevelopment = isDevelopment == "true" || isDevelopment == "1"
+        if members.contains("is_dev"), let isDevelopment = try query.flag("is_dev") {
+            self.isDevelopment = isDevelopment
         }
         if members.contains("level") { levels = try query.levels() }
         for name in members where name != "level" && name != "is_dev" {
-            if let value = query[name] { equal.append((name, value)) }
+            if let value = try query.condition(name) { equal.append((name, value)) }
         }
         range.since = try query.moment("since", at: caller.now)
         // A range includes its end, and the store's ranges do not.
@@ -57,8 +57,9 @@ struct RowFilter: Sendable {
         if let cursor = query["cursor"] { range.after = RowCursor.place(cursor, tools) }
         limit = query.limit
         guard !isOfProject else { return }
-        let isForeign = query["app_id"] == nil && query["project_id"].map { $0.lowercased() != ownProject } ?? false
-        isEmpty = isForeign || query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
+        let isForeign = try query.condition("project_id").map { $0.lowercased() != ownProject } ?? false
+        let isOfOtherTeam = try query.condition("team_id").map { $0.lowercased() != ClaimID.team } ?? false
+        isEmpty = isForeign && app == nil || isOfOtherTeam
     }
 
     /// Reads the filter from a query, and answers a mistake in the query.

@@ -59,8 +59,8 @@ enum SurveyCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: isOfProject)
-                    let (names, isActive) = (Names(caller, tools), request.query?["is_active"].flatMap(Bool.init))
-                    let app = request.query?["app_id"].flatMap { $0.isEmpty ? nil : ClaimID.number(.app, $0) ?? -1 }
+                    let (names, isActive) = (Names(caller, tools), try ReadQuery.flag("is_active", of: request))
+                    let app = request.query?["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
                     let place = request.query?["cursor"].flatMap { ListCursor.place($0, .questionnaire, tools) }
                     let tally = RowSearch(.answer, filter.ofAllApps.fromStart, Tally(at: caller.now))
                     return tally.step { tally, snapshot throws(StoreFault) in
@@ -107,7 +107,7 @@ enum SurveyCalls {
             body: .optional,
             decode: { request, caller, tools throws(Rejection) in
                 let filter = try RowFilter.read(request, caller, tools, ["is_dev"], allModes: true)
-                let isSubmitted = ResponseCalls.submitted(request)
+                let isSubmitted = try ResponseCalls.submitted(request)
                 return RowSearch(.answer, filter.fromStart, Tally(at: caller.now)).step {
                     tally, snapshot throws(StoreFault) in
                     let own = Set(try snapshot.questionnaires(in: filter.project).map(\.id))

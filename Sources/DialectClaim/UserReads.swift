@@ -43,14 +43,15 @@ enum UserReads {
                 if let path = request.parameters.first, path.lowercased() != own {
                     throw ClaimFault("Project not found", status: .notFound)
                 }
-                app = query["app_id"].map { AppID(rawValue: ClaimID.number(.app, $0) ?? -1) }
-                isEmpty = query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
-                if app == nil, let project = query["project_id"], project.lowercased() != own { isEmpty = true }
+                app = try query.condition("app_id").map { AppID(rawValue: ClaimID.number(.app, $0) ?? -1) }
+                isEmpty = try query.condition("team_id").map { $0.lowercased() != ClaimID.team } ?? false
+                let project = try query.condition("project_id")
+                if app == nil, let project, project.lowercased() != own { isEmpty = true }
                 since = try query.moment("since", at: caller.now)
                 until = try query.moment("until", at: caller.now)
             }
             search = query["search"]?.lowercased()
-            isAnonymous = query["is_anonymous"].map { $0 == "true" }
+            isAnonymous = try query.flag("is_anonymous")
             isDevelopment = query.isDevelopment
             billing = Set((query["billing_status"] ?? "").split(separator: ",").map { String($0).trimmed })
                 .intersection(Filter.billings)

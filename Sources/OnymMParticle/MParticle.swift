@@ -90,7 +90,9 @@ public final class MParticle: @unchecked Sendable {
         let new = try OnymClient(try options.core())
         onym = new
         self.options = options
-        for name in options.inert { new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here") }
+        for name in options.inert + (options.networkOptions?.inert ?? []) {
+            new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here")
+        }
         if let status = options.attStatus.flatMap({ MPATTAuthorizationStatus(rawValue: $0.intValue) }) {
             new.users.setTracking(status.core, at: options.attStatusTimestampMillis.map(Date.init))
         }

@@ -6,7 +6,7 @@ public final class MPNetworkOptions {
     /// The server's address, with `https`; for tests on the same machine also with `http`. It comes before all hosts.
     public var customBaseURL: URL?
     /// Inert: the host of settings for the vendor's SDK. This SDK needs no such settings.
-    public var configHost: String?
+    public var configHost: String? { didSet { inert.append("configHost") } }
     /// The host of uploads of events.
     public var eventsHost: String?
     /// The host of uploads of events after the person has allowed tracking.
@@ -20,7 +20,7 @@ public final class MPNetworkOptions {
     /// The host of aliases after the person has allowed tracking.
     public var aliasTrackingHost: String?
     /// Inert: the form of the address of settings for the vendor's SDK.
-    public var overridesConfigSubdirectory = false
+    public var overridesConfigSubdirectory = false { didSet { inert.append("overridesConfigSubdirectory") } }
     /// Whether the path of uploads has no version.
     public var overridesEventsSubdirectory = false
     /// Whether the path of identity calls has no version.
@@ -37,6 +37,9 @@ public final class MPNetworkOptions {
     public var pinningDisabledInDevelopment = false
     /// Further certificates or keys that the SDK accepts from the server. The vendor's SDK has no such property.
     public var pins: [Pin] = []
+
+    /// The options that the app has set, and that do nothing here.
+    private(set) var inert: [String] = []
 
     /// Makes options.
     public init() {}

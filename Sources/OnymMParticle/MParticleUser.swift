@@ -111,7 +111,7 @@ extension JSON {
     init(plain value: Any) {
         switch value {
         case let text as String: self = .string(text)
-        case let value as Bool: self = .bool(value)
+        case let truth as NSNumber where truth.isTruthValue: self = .bool(truth.boolValue)
         case let value as Int: self = .integer(Int64(value))
         case let value as any BinaryInteger:
             self = Int64(exactly: value).map(JSON.integer) ?? .string("\(value)")
@@ -125,4 +125,9 @@ extension JSON {
         default: self = .string("\(value)")
         }
     }
+}
+
+extension NSNumber {
+    /// Whether the object is true or false. Foundation has one object for each of them, and `as Bool` also takes the numbers 0 and 1.
+    fileprivate var isTruthValue: Bool { self === NSNumber(value: true) || self === NSNumber(value: false) }
 }

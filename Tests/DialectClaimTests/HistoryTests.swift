@@ -9,17 +9,21 @@ import Testing
 struct HistoryTests {
     private static let users = ["ada", "bob", "eve"]
     private static let anonymous = ["owl_anon_1", "owl_anon_2", "owl_anon_3"]
+    private static let otherSession = "0F9619FF-8B86-D011-B42D-00CF4FC964AA"
+    /// The id of the app that sends the events.
+    private static let app = "6f6e796d-0002-8000-8000-000000000002"
 
     private struct History {
         let client: OwlClient
         var random: SeededGenerator
         private var number = 0
         private var hasErased = false
+        private let start = Date().timeIntervalSince1970.rounded()
 
         init(_ kind: StoreKind, seed: UInt64) throws {
             client = try OwlClient(withRuns: kind)
             random = SeededGenerator(seed: seed)
-            let funnel = #"{"name":"Cart","steps":[{"step":"cart"},{"step":"paid"}]}"#
+            let funnel = #"{"name":"Cart","steps":[{"step":"cart"},{"step":"paid"},{"step":"rated"}]}"#
             _ = try client.call("PUT", "/onym/v1/funnels/cart", funnel, key: client.server.credentials.adminKey)
             _ = try client.call(
                 "POST", "/v1/projects/\(try client.project())/metrics", #"{"name":"Load","slug":"load"}"#,
@@ -35,6 +39,28 @@ struct HistoryTests {
 
         private func person(_ user: String) throws -> [String: Any] { try client.person(user) }
 
+        /// A random event of the last ten hours. Some events happen in one millisecond.
+        private mutating func event(_ user: String?, id: String = UUID().uuidString) -> String {
+            let messages =
+                ["plain"] + ["cart", "paid", "rated"].map { "step:\($0)" }
+                + ["start", "complete", "complete", "fail"].map { "metric:load:\($0)" }
+            var more = #","screen_name":"s\#(number % 3)""#
+            let place = Double(Int.random(in: 1...600, using: &random))
+            more += #","timestamp":"\#(Date(timeIntervalSince1970: start - 60 * place).formatted(.iso8601))""#
+            if !random.oneIn(5) { more += #","app_version":"1.\#(Int.random(in: 0...2, using: &random))""# }
+            if random.oneIn(2) { more += #","environment":"\#(one(["ios", "macos"]))""# }
+            var attributes: [String] = []
+            if random.oneIn(2) {
+                attributes.append(#""duration_ms":"\#(Int.random(in: 0...5000, using: &random))""#)
+            }
+            if random.oneIn(3) { attributes.append(#""error":"\#(one(["timeout", "refused"]))""#) }
+            more += #","custom_attributes":{\#(attributes.joined(separator: ","))}"#
+            var event = OwlClient.event(user, one(messages), id: id, more: more)
+            if random.oneIn(4) { event = event.replacing(#""level":"info""#, with: #""level":"error""#) }
+            if random.oneIn(3) { event = event.replacing(OwlClient.session, with: HistoryTests.otherSession) }
+            return event
+        }
+
         /// Makes a random call. Some calls are refused, and change nothing.
         mutating func go() throws {
             let everybody = HistoryTests.users + HistoryTests.anonymous
@@ -43,10 +69,7 @@ struct HistoryTests {
             case 0..<6:
                 let user: String? = random.oneIn(6) ? nil : one(everybody)
                 number += 1
-                let messages = ["plain", "metric:load:complete", "step:cart"]
-                var event = OwlClient.event(user, one(messages), more: #","screen_name":"s\#(number % 3)""#)
-                if random.oneIn(4) { event = event.replacing(#""level":"info""#, with: #""level":"error""#) }
-                _ = try client.ingest([event])
+                _ = try client.ingest([event(user)])
                 let owner = user.map { #","user_id":"\#($0)""# } ?? ""
                 if random.oneIn(3) {
                     _ = try client.call(
@@ -56,15 +79,12 @@ struct HistoryTests {
                 if imported.count < 12 { imported.append(UUID().uuidString) }
                 let events = (0..<Int.random(in: 1...3, using: &random)).map { _ in
                     let user: String? = random.oneIn(6) ? nil : one(everybody)
-                    let event = OwlClient.event(
-                        user, one(["plain", "metric:load:complete", "metric:load:fail", "step:cart"]), id: one(imported)
-                    )
-                    return random.oneIn(4) ? event.replacing(#""level":"info""#, with: #""level":"error""#) : event
+                    return event(user, id: one(imported))
                 }
                 let answer = try client.ingest(
                     events, bundle: nil, path: "/v1/import", key: client.server.credentials.claimImportKey)
                 let counts = try OwlClient.json(answer)
-                // An erasure leaves late rows out of the numbers.
+                // A late row of an erased person is in none of the numbers.
                 let sum = ["accepted", "updated", "rejected"].compactMap { counts[$0] as? Int }.reduce(0, +)
                 #expect(sum <= events.count && (sum == events.count || hasErased), "\(answer)")
             case 6..<9: _ = try client.claim(one(HistoryTests.anonymous), one(HistoryTests.users))
@@ -104,11 +124,43 @@ struct HistoryTests {
             }
         }
 
-        /// Checks lists and counts with filters against all rows, read one after the other.
-        private func checkModel(_ place: String) throws {
+        /// A filter of one parameter, as a query and as a condition on rows.
+        private typealias Filter = (name: String, query: String, includes: (RowModel) -> Bool)
+
+        /// Random filters, at most two of which have the same parameter.
+        private mutating func filters(of rows: [RowModel]) -> [Filter] {
+            let moment =
+                rows.isEmpty ? Instant(milliseconds: 0) : rows[Int.random(in: 0..<rows.count, using: &random)].at
+            let time = Date(timeIntervalSince1970: Double(moment.milliseconds) / 1000)
+                .formatted(.iso8601)
+            let (user, screen) = (one(HistoryTests.users + HistoryTests.anonymous), "s\(number % 3)")
+            let session = one([OwlClient.session, HistoryTests.otherSession]).lowercased()
+            return [
+                ("level", "level=error", { $0["level"] == "error" }),
+                ("level", "level=info,warn", { $0["level"] == "info" }),
+                ("user_id", "user_id=\(user)", { $0.user == user }),
+                ("session_id", "session_id=\(session)", { $0["session_id"]?.lowercased() == session }),
+                ("screen_name", "screen_name=\(screen)", { $0["screen_name"] == screen }),
+                ("environment", "environment=ios", { $0["environment"] == "ios" }),
+                ("since", "since=\(time)", { $0.at >= moment }), ("until", "until=\(time)", { $0.at <= moment }),
+                ("app_id", "app_id=\(HistoryTests.app)", { _ in true }), ("app_id", "app_id=x", { _ in false }),
+            ]
+        }
+
+        /// Checks lists and counts with filters, alone and in pairs, against all rows, read one after the other.
+        private mutating func checkModel(_ place: String) throws {
             let rows = try RowModel.events(client.server.store)
             let session = OwlClient.session.lowercased()
-            let cases: [(String, (RowModel) -> Bool)] = [
+            var pairs: [(String, (RowModel) -> Bool)] = []
+            let filters = self.filters(of: rows)
+            for (place, one) in filters.enumerated() {
+                for other in filters[place...] where one.name != other.name {
+                    pairs.append(("\(one.query)&\(other.query)", { one.includes($0) && other.includes($0) }))
+                }
+            }
+            pairs.shuffle(using: &random)
+            var cases = filters.map { ($0.query, $0.includes) } + pairs.prefix(12)
+            cases += [
                 ("", { _ in true }), ("level=error", { $0["level"] == "error" }),
                 ("level=info,warn", { $0["level"] == "info" }), ("screen_name=s1", { $0["screen_name"] == "s1" }),
                 ("session_id=\(session)", { $0["session_id"]?.lowercased() == session }),
@@ -139,28 +191,50 @@ struct HistoryTests {
         }
 
         /// Checks the figures of a metric and of a funnel against all rows, read one after the other.
-        private func checkFigures(_ project: String, _ place: String) throws {
+        private mutating func checkFigures(_ project: String, _ place: String) throws {
             let rows = try RowModel.rows(.metric, client.server.store)
             let (complete, failed) = (rows.count { $0["phase"] == "complete" }, rows.count { $0["phase"] == "fail" })
             let path = "/v1/projects/\(project)"
-            let load = try client.agent("\(path)/metrics/load/query?data_mode=all&group_by=app_version")
-            let figures = load["aggregation"] as? [String: Any] ?? [:]
-            let names = ["total_count", "complete_count", "fail_count", "unique_users"]
-            let expected = [rows.count, complete, failed, Set(rows.compactMap(\.user)).count]
-            #expect(names.map { figures[$0] as? Int } == expected, "\(place)")
-            let groups = figures["groups"] as? [[String: Any]] ?? []
-            #expect(groups.compactMap { $0["total_count"] as? Int } == (rows.isEmpty ? [] : [rows.count]), "\(place)")
             let ends = try client.agent("/v1/metrics/completions/count?data_mode=all")
             #expect([ends["count"] as? Int, ends["failed"] as? Int] == [complete, failed], "\(place)")
             let stats = try client.agent("\(path)/metric-stats?data_mode=all")["stats"] as? [[String: Any]]
             #expect(stats?.first?["fail_count"] as? Int == failed, "\(place)")
+            for group in [nil] + FigureModel.groupings {
+                let (range, includes) = self.range(of: rows)
+                let model = FigureModel(rows.filter(includes), groupedBy: group)
+                let query = "data_mode=all\(range)\(group.map { "&group_by=\($0)" } ?? "")"
+                let answer = try client.agent("\(path)/metrics/load/query?\(query)")
+                model.check(answer["aggregation"] as? [String: Any] ?? [:], "\(place): \(query)")
+            }
 
-            let users = Set(try RowModel.rows(.step, client.server.store).compactMap(\.user)).count
-            let funnel = try client.agent("\(path)/funnels/cart/query?data_mode=all")["analytics"] as? [String: Any]
-            let steps = funnel?["steps"] as? [[String: Any]] ?? []
-            #expect(steps.map { $0["unique_users"] as? Int } == [users, 0], "\(place)")
+            let steps = try RowModel.rows(.step, client.server.store)
+            let users = FunnelModel(steps, isClosed: false).users
             let completions = try client.agent("/v1/funnels/completions/count?data_mode=all")
-            #expect([completions["count"] as? Int, completions["started"] as? Int] == [0, users], "\(place)")
+            let first = Set(steps.filter { $0["step_name"] == "cart" }.compactMap(\.user))
+            let last = Set(steps.filter { $0["step_name"] == "rated" }.compactMap(\.user))
+            #expect(completions["count"] as? Int == last.count && last.count == users[2], "\(place)")
+            #expect(completions["started"] as? Int == first.union(last).count, "\(place)")
+            for mode in ["open", "closed"] {
+                for group in [nil, "app_version", "environment"] {
+                    let (range, includes) = self.range(of: steps)
+                    let query = "data_mode=all&mode=\(mode)\(range)\(group.map { "&group_by=\($0)" } ?? "")"
+                    let funnel = try client.agent("\(path)/funnels/cart/query?\(query)")["analytics"] as? [String: Any]
+                    FunnelModel.check(
+                        funnel ?? [:], steps.filter(includes), isClosed: mode == "closed", groupedBy: group,
+                        "\(place): \(query)")
+                }
+            }
+        }
+
+        /// A random range of time that begins and ends with rows, as a query and as a condition.
+        private mutating func range(of rows: [RowModel]) -> (String, (RowModel) -> Bool) {
+            guard !rows.isEmpty, !random.oneIn(3) else { return ("", { _ in true }) }
+            let ends = (0..<2).map { _ in rows[Int.random(in: 0..<rows.count, using: &random)].at }.sorted()
+            let texts = ends.map {
+                Date(timeIntervalSince1970: Double($0.milliseconds) / 1000)
+                    .formatted(.iso8601)
+            }
+            return ("&since=\(texts[0])&until=\(texts[1])", { ends[0] <= $0.at && $0.at <= ends[1] })
         }
 
         /// Checks that filters and counts agree with the user ids that rows show.

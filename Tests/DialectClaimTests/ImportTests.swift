@@ -254,7 +254,7 @@ struct ImportTests {
     func atOnce(_ kind: StoreKind) throws {
         let importer = try Importer(kind)
         let (server, key) = (importer.client.server, importer.key)
-        for round in 0..<10 {
+        for round in 0..<min(1000, 20 * Soak.factor) {
             let ids = (0..<4).map { _ in UUID().uuidString }
             let call: @Sendable (Int, OwlClient) throws -> Int = { number, client in
                 let user = "\(number == 2 ? "owl_anon_" : "u")\(round)"

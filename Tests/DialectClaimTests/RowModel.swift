@@ -8,6 +8,8 @@ struct RowModel {
     let at: Instant
     /// The user id that reads show.
     let user: String?
+    let app: Int
+    let milliseconds: Int?
     private let members: [String: String]
 
     subscript(member: String) -> String? { members[member] }
@@ -25,6 +27,7 @@ struct RowModel {
                 rows.append(
                     RowModel(
                         number: row.number, at: row.row.at, user: try user(of: row.person, snapshot),
+                        app: json?["app_id"] as? Int ?? 0, milliseconds: json?["duration_ms"] as? Int,
                         members: (json ?? [:]).compactMapValues { $0 as? String }))
             }
             return rows

@@ -18,13 +18,37 @@ struct ExampleTests {
     @Test("of IDSync")
     func idsync() throws {
         let lines = try run("example-idsync", scene.store.key, scene.store.secret)
-        #expect(lines.count == 7)
+        try #require(lines.count == 8)
         #expect(lines[0].hasPrefix("start: user ") && lines[0].hasSuffix(", anonymous"))
         #expect(lines[1].hasPrefix("login: user ") && lines[1].hasSuffix(", known"))
-        #expect(lines[2].replacing("modify", with: "login") == lines[1])
-        #expect(lines[3] == "names: ada.lovelace@example.com")
-        #expect(lines[4].hasPrefix("logout: user ") && lines[4].hasSuffix(", anonymous"))
-        #expect(lines[6] == "sent: everything")
+        #expect(lines[2] == "session: ended")
+        #expect(lines[3].replacing("modify", with: "login") == lines[1])
+        #expect(lines[4] == "names: ada.lovelace@example.com")
+        #expect(lines[5].hasPrefix("logout: user ") && lines[5].hasSuffix(", anonymous"))
+        #expect(lines[7] == "sent: everything")
+
+        let events = try rows("customerid:example-customer", "event")
+        #expect(
+            events.map { $0["event_type"] as? String }
+                == ["session_start", "custom_event", "custom_event", "commerce_event", "session_end"])
+        let data = events.map { $0["data"] as? [String: Any] ?? [:] }
+        #expect(data[1]["event_name"] as? String == "Opened" && data[2]["event_name"] as? String == "Video")
+        #expect((data[2]["custom_attributes"] as? [String: Any])?["EventLength"] is Int)
+        #expect(Set(data.map { $0["session_uuid"] as? String }).count == 1)
+        let action = data[3]["product_action"] as? [String: Any]
+        #expect(action?["action"] as? String == "purchase" && action?["transaction_id"] as? String == "order-1")
+        let product = (action?["products"] as? [[String: Any]])?.first
+        #expect(product?["id"] as? String == "room-1" && product?["total_product_amount"] as? Double == 9.99)
+        #expect(product?["quantity"].map { "\($0)" } == "1" && data[3]["currency_code"] as? String == "EUR")
+        let person = try scene.administrator("/onym/v1/people/customerid:example-customer")
+        let properties = (person["properties"] as? [String: [String: [String: Any]]])?["idsync"]
+        #expect(properties?["plan"]?["value"] as? String == "pro" && properties?["visits"]?["value"] as? Int == 1)
+    }
+
+    /// The bodies of a person's rows of a kind, the first first.
+    private func rows(_ person: String, _ kind: String) throws -> [[String: Any]] {
+        let page = try scene.administrator("/onym/v1/people/\(person)/timeline?limit=200&kinds=\(kind)")
+        return (page["rows"] as? [[String: Any]] ?? []).reversed().compactMap { $0["body"] as? [String: Any] }
     }
 
     @Test("of Claim")
@@ -38,6 +62,21 @@ struct ExampleTests {
         #expect(
             try scene.events("claim_user_id:example-user").prefix(3)
                 == ["sdk:session_started", "Opened", "step:signup"])
+        let user = "claim_user_id:example-user"
+        #expect(try rows(user, "metric").map { $0["phase"] as? String } == ["start", "complete"])
+        #expect(try rows(user, "step").map { $0["step_name"] as? String } == ["signup"])
+        #expect(try rows(user, "feedback").map { $0["message"] as? String } == ["It works."])
+        #expect(try rows(user, "occurrence").count == 1)
+        let agent = try #require(scene.store.claim["agent_key"])
+        let list = try scene.server.client.call(
+            "GET", "/v1/attachments?user_id=example-user", fields: [("Authorization", "Bearer \(agent)")])
+        let files = (try JSONSerialization.jsonObject(with: Data(list.body.utf8)) as? [String: Any])?["attachments"]
+        let file = (files as? [[String: Any]])?.first
+        #expect(file?["original_filename"] as? String == "log.txt" && file?["size_bytes"] as? Int == 13)
+        #expect(file?["uploaded_at"] is String && file?["issue_id"] is String, "\(list)")
+        let person = try scene.administrator("/onym/v1/people/\(user)")
+        let properties = (person["properties"] as? [String: [String: [String: Any]]])?["claim"]
+        #expect(properties?["plan"]?["value"] as? String == "pro")
     }
 
     @Test("of Entitlements")
@@ -53,9 +92,15 @@ struct ExampleTests {
             "example-entitlements", try #require(scene.store.entitlements["project_key"]), try #require(receipt))
         #expect(
             lines == [
-                "userInfo: QON_…", "may use: nothing", "identify: example-user", "purchase: plus", "may use: plus",
-                "may use after logout: plus", "sent: everything",
+                "userInfo: QON_…", "may use: nothing", "for sale: yearly",
+                "offerings: failed: The server has no offerings.", "identify: example-user", "purchase: plus",
+                "restore: plus", "may use: plus", "may use after logout: plus", "sent: everything",
             ])
+        let person = try scene.administrator("/onym/v1/people/sandbox_identity:example-user")
+        let purchases = person["purchases"] as? [[String: Any]]
+        #expect(purchases?.map { $0["product"] as? String } == ["yearly"], "the restored receipt is the same purchase")
+        let properties = (person["properties"] as? [String: [String: [String: Any]]])?["entitlements"]
+        #expect(properties?["_q_custom_user_id"]?["value"] as? String == "example-user")
     }
 
     @Test("of Linking")
@@ -64,9 +109,14 @@ struct ExampleTests {
         #expect(
             lines == [
                 "first phone starts: true", "first phone: user of 24 digits",
-                "first phone again: failed: userAlreadyExists", "second phone starts: true",
+                "first phone again: failed: userAlreadyExists", "first phone detects: enabledAndDetecting",
+                "second phone starts: true",
                 "second phone: user of 24 digits", "the same user: true", "first phone is active: false, superseded",
+                "first phone detects: enabledButBlocked",
                 "first phone forgets: true, a user is there: false",
             ])
+        let person = try scene.administrator("/onym/v1/people/linking_external_id:example-user")
+        let installs = person["installs"] as? [[String: Any]]
+        #expect(installs?.map { $0["state"] as? String } == ["reset", "active"])
     }
 }

@@ -101,7 +101,7 @@ private final class Generator {
 
 extension ServerProcess {
     /// Kills the server from another thread after some microseconds.
-    fileprivate func kill(after microseconds: UInt32) {
+    func kill(after microseconds: UInt32) {
         let number = process.processIdentifier
         Thread.detachNewThread {
             usleep(microseconds)

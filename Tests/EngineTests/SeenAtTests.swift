@@ -23,7 +23,7 @@ struct SeenAtTests {
     @Test("decides each tie for the later of two calls in one millisecond", arguments: StoreKind.allCases)
     func ties(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        let pairs = kind == .memory ? min(50_000, 1000 * Soak.factor) : 100
+        let pairs = kind == .memory ? min(100_000, 2000 * Soak.factor) : 100
         let hash = fixture.store.hash
         let moment = fixture.clock.now
         func identity(_ type: IdentityType, _ value: String) -> Identity {

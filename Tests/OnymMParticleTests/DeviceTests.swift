@@ -198,6 +198,31 @@ struct DeviceTests {
         #expect(body["deleted_user_attributes"] == ["old"])
     }
 
+    @Test("0 and 1 stay numbers, and truth values stay truth values")
+    func numbers() async throws {
+        await device.start()
+        let user = try #require(sdk.identity.currentUser)
+        let values: [String: Any] = [
+            "zero": NSNumber(value: 0), "one": NSNumber(value: 1), "small": NSNumber(value: Int8(1)),
+            "half": NSNumber(value: 0.5), "swift": 1, "false": NSNumber(value: false), "true": NSNumber(value: true),
+            "yes": true,
+        ]
+        for (name, value) in values { user.setUserAttribute(name, value: value) }
+        user.incrementUserAttribute("visits", byValue: 1)
+        user.incrementUserAttribute("visits", byValue: 1)
+        let product = MPProduct(name: "A", sku: "a", quantity: 1, price: 1)
+        (product["zero"], product["true"]) = (NSNumber(value: 0), NSNumber(value: true))
+        sdk.logEvent(MPCommerceEvent(action: .addToCart, product: product))
+        let body = try #require(await device.uploads().last)
+        #expect(
+            body["user_attributes"] == [
+                "zero": 0, "one": 1, "small": 1, "half": 0.5, "swift": 1, "false": false, "true": true, "yes": true,
+                "visits": 2,
+            ])
+        let sent = body["events"]?.elements?.last.map(details)?["product_action"]?["products"]?.elements?.first
+        #expect(sent?["quantity"] == 1 && sent?["custom_attributes"] == ["zero": 0, "true": true])
+    }
+
     @Test("consents go with the uploads: the user's own, or else the device's")
     func consent() async throws {
         let options = device.options()
@@ -436,6 +461,8 @@ struct DeviceTests {
         (options.shouldBeginSession, options.logLevel) = (false, .warning)
         options.dataPlanId = "plan"
         options.trackNotifications = false
+        options.networkOptions?.configHost = "config.example.com"
+        options.networkOptions?.overridesConfigSubdirectory = true
         await device.start(options)
         let count = device.transport.requests.count
         let kits = Collector<Bool>()
@@ -464,8 +491,8 @@ struct DeviceTests {
         await eventually { !audiences.values.isEmpty }
         #expect(audiences.values == [0] && kits.values == [true, true])
         #expect(device.transport.requests.count == count && sdk.core?.idsync?.mailbox.count == 0)
-        // Two options and eighteen calls.
-        #expect(device.lines.values.filter { $0.hasSuffix("does nothing here") }.count == 20)
+        // Four options and eighteen calls.
+        #expect(device.lines.values.filter { $0.hasSuffix("does nothing here") }.count == 22)
     }
 
     @Test("the log has no line unless the app wants lines, and never a key")
