@@ -1,6 +1,7 @@
 import ClientKit
 import Foundation
 import Onym
+import TestKit
 import Testing
 
 @Suite("Purchases of the device's shop", .timeLimit(.minutes(10)))
@@ -214,10 +215,122 @@ struct ShopTests {
         }
     }
 
+    @Test(
+        "renewals, refunds, changes of the user, faults and kills: all is sent, under a user of its time, before it is finished"
+    )
+    func storm() async {
+        var refunds = 0
+        for seed in Soak.seeds(40) { refunds += await ShopStorm(seed).run() }
+        #expect(refunds > 0)
+    }
+
     @Test("the account of a device is a UUID of version 8, always the same")
     func account() {
         let account = Access.account(of: "QON_a").uuidString
         #expect(account == Access.account(of: "QON_a").uuidString && account != Access.account(of: "QON_b").uuidString)
         #expect(Array(account)[14] == "8" && Array(account)[19] == "8")
+    }
+}
+
+/// A random history of a device with a shop.
+private final class ShopStorm {
+    private let seed: UInt64
+    private var dice: SeededGenerator
+    private let shop = ScriptedShop()
+    private let bench: Bench
+    /// The users of each signed text: who may have it, and who has it at the server.
+    private var allowed: [String: Set<String>] = [:]
+    private var taken: [String: Set<String>] = [:]
+    private var reported: [ShopTransaction] = []
+
+    init(_ seed: UInt64) {
+        self.seed = seed
+        dice = SeededGenerator(seed: seed)
+        let shop = shop
+        bench = Bench(.entitlements(key: "key"), seed: seed) { $0.shop = shop }
+    }
+
+    private func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &dice) }
+
+    /// Answers how many refunds the server has.
+    func run() async -> Int {
+        for _ in 0..<60 {
+            switch roll(12) {
+            case 0, 1: report(ScriptedShop.transaction("\(reported.count)", "plus"))
+            case 2: refund()
+            case 3: bench.onym.access.identify("u\(roll(3))", callback: { _ in })
+            case 4: bench.onym.access.logout()
+            case 5: bench.relaunch()
+            case 6: bench.advance(bench.time.nextDelay ?? 1)
+            default: answer(isWell: false)
+            }
+            await rest()
+        }
+        await eventually {
+            while answer(isWell: true) {}
+            bench.advance(bench.time.nextDelay ?? 1)
+            // A shop knows the id alone: a late end of a purchase also ends the refund that came meanwhile.
+            let bought = Set(reported.filter { !$0.isRevoked }.map(\.signed))
+            return bought.isSubset(of: taken.keys) && bench.onym.entitlements?.mailbox.count == 0
+                && Set(shop.finished) == Set(reported.map(\.id))
+        }
+        for (signed, users) in taken {
+            #expect(users.isSubset(of: allowed[signed] ?? []), "seed \(seed): \(signed) is at \(users)")
+        }
+        return reported.count { $0.isRevoked && taken[$0.signed] != nil }
+    }
+
+    /// Lets the tasks of the SDK run, and notes who is logged in.
+    private func rest() async {
+        for _ in 0..<roll(20) { await Task.yield() }
+        bench.settle()
+        noteUser()
+        for id in shop.finished {
+            let signed = reported.filter { $0.id == id }.map(\.signed)
+            #expect(signed.contains { taken[$0] != nil }, "seed \(seed): \(id) was finished before the server had it")
+        }
+    }
+
+    private func noteUser() { for signed in allowed.keys { allowed[signed]?.insert(user) } }
+
+    private var user: String { bench.onym.access.user?.id ?? "" }
+
+    private func report(_ transaction: ShopTransaction) {
+        reported.append(transaction)
+        allowed[transaction.signed] = [user]
+        shop.report(transaction)
+    }
+
+    /// The shop takes back what the SDK has finished.
+    private func refund() {
+        guard let id = shop.finished.randomElement(using: &dice) else { return }
+        let refund = ScriptedShop.transaction(id, "plus", isRevoked: true)
+        if allowed[refund.signed] == nil { report(refund) }
+    }
+
+    @discardableResult
+    private func answer(isWell: Bool) -> Bool {
+        guard let (request, completion) = bench.transport.take() else { return false }
+        switch isWell ? 9 : roll(10) {
+        case 0: ScriptedTransport.complete(completion, .fault(.offline))
+        case 1: ScriptedTransport.complete(completion, .bytes(200, "{}"))
+        case 2:
+            _ = serve(request)
+            ScriptedTransport.complete(completion, .fault(.timeout))
+        default: ScriptedTransport.complete(completion, serve(request))
+        }
+        noteUser()
+        bench.settle()
+        return true
+    }
+
+    private func serve(_ request: HTTPRequest) -> ScriptedTransport.Answer {
+        let parts = request.path.split(separator: "/").map(String.init)
+        if parts[1] == "identities" { return .json(200, ["user_id": .string("QON_\(parts[2])")]) }
+        guard request.path.hasSuffix("/purchases") else { return .json(201, ["data": []]) }
+        taken[request.json["app_store_data"]?["receipt"]?.text ?? "", default: []].insert(parts[2])
+        // Another user has the purchase.
+        return roll(5) == 0
+            ? .json(422, ["error": ["type": "resource", "code": "already_exists", "message": "no"]]) : .json(201, [:])
     }
 }
