@@ -39,14 +39,14 @@ struct HistoryTests {
 
         private func person(_ user: String) throws -> [String: Any] { try client.person(user) }
 
-        /// A random event of the last ten hours. Some events happen in one millisecond.
+        /// A random event at one of the last twelve half hours, so that many events happen in one millisecond.
         private mutating func event(_ user: String?, id: String = UUID().uuidString) -> String {
             let messages =
                 ["plain"] + ["cart", "paid", "rated"].map { "step:\($0)" }
                 + ["start", "complete", "complete", "fail"].map { "metric:load:\($0)" }
             var more = #","screen_name":"s\#(number % 3)""#
-            let place = Double(Int.random(in: 1...600, using: &random))
-            more += #","timestamp":"\#(Date(timeIntervalSince1970: start - 60 * place).formatted(.iso8601))""#
+            let place = Double(Int.random(in: 1...12, using: &random))
+            more += #","timestamp":"\#(Date(timeIntervalSince1970: start - 1800 * place).formatted(.iso8601))""#
             if !random.oneIn(5) { more += #","app_version":"1.\#(Int.random(in: 0...2, using: &random))""# }
             if random.oneIn(2) { more += #","environment":"\#(one(["ios", "macos"]))""# }
             var attributes: [String] = []
@@ -69,7 +69,7 @@ struct HistoryTests {
             case 0..<6:
                 let user: String? = random.oneIn(6) ? nil : one(everybody)
                 number += 1
-                _ = try client.ingest([event(user)])
+                _ = try client.ingest((0..<Int.random(in: 1...4, using: &random)).map { _ in event(user) })
                 let owner = user.map { #","user_id":"\#($0)""# } ?? ""
                 if random.oneIn(3) {
                     _ = try client.call(

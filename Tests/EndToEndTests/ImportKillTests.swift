@@ -62,7 +62,7 @@ struct ImportKillTests {
                 #expect(try user(first, server.client) == Self.events)
             }
             // While the server reads, decides, commits or answers, or after the answer.
-            server.kill(after: UInt32.random(in: 0..<12_000, using: &generator))
+            server.kill(after: UInt32.random(in: 0..<40_000, using: &generator))
             let answer = try? send(ids, of: second, "metric:load:complete", server.client)
             server.kill()
             server = try ServerProcess(data: store.data)
