@@ -94,11 +94,13 @@ class Onym(Process):
         self.people_taken = 0
         self.start_seconds = time.time() - started
 
-    def count_people(self):
+    def metrics(self):
         request = urllib.request.Request(
             f"{self.base}/metrics", headers={"Authorization": f"Bearer {self.keys['admin_key']}"})
-        metrics = urllib.request.urlopen(request, timeout=5).read().decode()
-        return int(re.search(r"^onym_people (\d+)", metrics, re.MULTILINE)[1])
+        return urllib.request.urlopen(request, timeout=5).read().decode()
+
+    def count_people(self):
+        return int(re.search(r"^onym_people (\d+)", self.metrics(), re.MULTILINE)[1])
 
     def take_people(self, count, again=False):
         """A file with the ids of people that are there, others each time unless they may come again."""

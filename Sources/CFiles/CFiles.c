@@ -338,6 +338,9 @@ static const unsigned char docs_decisions_0077_what_was_seen_is_done_md[] = {
 static const unsigned char docs_decisions_0078_the_bytes_of_the_program_md[] = {
 #embed "../../docs/decisions/0078-the-bytes-of-the-program.md"
 };
+static const unsigned char docs_decisions_0079_numbers_for_life_md[] = {
+#embed "../../docs/decisions/0079-numbers-for-life.md"
+};
 static const unsigned char docs_decisions_README_md[] = {
 #embed "../../docs/decisions/README.md"
 };
@@ -463,6 +466,7 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0076-lists-that-calls-make.md", docs_decisions_0076_lists_that_calls_make_md),
     FILE_OF("docs", "decisions/0077-what-was-seen-is-done.md", docs_decisions_0077_what_was_seen_is_done_md),
     FILE_OF("docs", "decisions/0078-the-bytes-of-the-program.md", docs_decisions_0078_the_bytes_of_the_program_md),
+    FILE_OF("docs", "decisions/0079-numbers-for-life.md", docs_decisions_0079_numbers_for_life_md),
     FILE_OF("docs", "decisions/README.md", docs_decisions_README_md),
     FILE_OF("docs", "search.js", docs_search_js),
     FILE_OF("docs", "style.css", docs_style_css),

@@ -37,6 +37,21 @@ struct RunTestsTests {
         #expect(lines.last == "run-tests: all 4 tests passed")
     }
 
+    @Test("runs the slow suites of a target in a process of their own, and each test once")
+    func slowSuites() throws {
+        let list = ["EndToEndTests.ServeTests/a()", "EndToEndTests.ConsoleStoryTests/b()", "EndToEndTests.SDKTests/c()"]
+        let script = """
+            case $4 in
+                *'(?=.*\\.(App'*) count=1 ;;
+                *'(?!.*\\.(App'*) count=2 ;;
+            esac
+            echo "✔ Test run with $count tests in 1 suite passed after 0.001 seconds."
+            """
+        let (code, lines) = try run(script: script, list: list)
+        #expect(code == 0 && lines.count == 3 && lines.last == "run-tests: all 3 tests passed", "\(lines)")
+        #expect(lines.contains { $0.hasPrefix("run-tests: EndToEndTests, slow suites") }, "\(lines)")
+    }
+
     @Test("runs those that a filter matches, and a target once more behind a pooler")
     func filters() throws {
         let script = #"echo "$4 $ONYM_POOLER" >>"${0%/*}/asked"; "# + RunTestsTests.passing
