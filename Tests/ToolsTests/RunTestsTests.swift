@@ -39,7 +39,9 @@ struct RunTestsTests {
 
     @Test("runs the slow suites of a target in a process of their own, and each test once")
     func slowSuites() throws {
-        let list = ["EndToEndTests.ServeTests/a()", "EndToEndTests.ConsoleStoryTests/b()", "EndToEndTests.SDKTests/c()"]
+        let list = [
+            "EndToEndTests.ServeTests/a()", "EndToEndTests.ConsoleStoryTests/b()", "EndToEndTests.SDKTests/c()",
+        ]
         let script = """
             case $4 in
                 *'(?=.*\\.(App'*) count=1 ;;
