@@ -280,6 +280,20 @@ struct ActTableTests {
         #expect(!acts.isEmpty && tried == Set(acts.map { ObjectIdentifier($0) }))
     }
 
+    @Test("is decided again by a dry run of a strategy where the rules for finding people decide the act")
+    func naming() throws {
+        let world = try ActWorld(.memory)
+        try world.playAll { act in
+            let before = world.fixture.store.counts.lastSequence
+            let reply = try world.make(act).get()
+            for call in try world.calls(after: before) {
+                #expect(NamingAct.hasForm(of: call.kind) == (act.naming != nil), "\(type(of: act))")
+                if let naming = act.naming { #expect(naming.journalKind == call.kind, "\(type(of: act))") }
+            }
+            return reply
+        }
+    }
+
     /// The acts whose decisions read no group, so the journal has nothing to keep. The test of the steps makes each of these
     /// acts with people of large groups, and an assertion fails if a decision reads a group.
     private static let readNoGroup: Set<String> = [
