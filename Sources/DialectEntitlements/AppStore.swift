@@ -186,32 +186,26 @@ package struct AppStore: StoreValidator {
         _ text: String, as type: Payload.Type, now: Instant, _ tools: LoopTools
     ) throws(StoreProblem) -> Payload {
         guard let root else { throw AppStore.notSetUp }
-        guard text.utf8.count <= AppStore.bytesAtMost else { throw .bad(.unreadable) }
-        let bytes = Array(text.utf8)
-        let parts = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let body = Base64.decodeForAddresses(Array(parts[1]).span),
-            let signature = Base64.decodeForAddresses(Array(parts[2]).span),
-            let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
+        guard let token = SignedToken(text, bytesAtMost: AppStore.bytesAtMost),
+            let payload = try? tools.json.read(token.payload, { root throws(JSONFault) in try Payload(root) })
         else { throw .bad(.unreadable) }
         // The chain has to be valid at the time of signing, also if it has expired since.
         let signedAt = payload.signedAt ?? now
-        let leaf = try leaf(of: String(decoding: parts[0], as: UTF8.self), root, at: signedAt.seconds, tools)
-        guard leaf.hasSigned(Array(bytes[..<parts[1].endIndex]), signature) else {
-            throw .bad(.forged)
-        }
+        let leaf = try leaf(of: token, root, at: signedAt.seconds, tools)
+        guard leaf.hasSigned(token.signed, token.signature) else { throw .bad(.forged) }
         guard signedAt.milliseconds <= now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
         }
         return payload
     }
 
-    /// The certificate that has signed a text with a header, if its chain leads to the root at a moment.
+    /// The certificate that has signed a token, if the chain in the header leads to the root at a moment.
     private func leaf(
-        of text: String, _ root: Certificate, at seconds: Int64, _ tools: LoopTools
+        of token: SignedToken, _ root: Certificate, at seconds: Int64, _ tools: LoopTools
     ) throws(StoreProblem) -> Certificate {
+        let text = token.encodedHeader
         if let known = chains.withLock({ $0.leaf(of: text, at: seconds) }) { return known }
-        guard let header = Base64.decodeForAddresses(text.utf8.span),
-            let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) })
+        guard let chain = try? tools.json.read(token.header, { root throws(JSONFault) in try AppStore.chain(root) })
         else { throw .bad(.unreadable) }
         guard let leaf = chain.first, chain.count > AppStore.marks.count,
             zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),

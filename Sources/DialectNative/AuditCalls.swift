@@ -84,16 +84,11 @@ enum AuditCalls {
 
         /// The role of a caller without a key: the command line, an install of the Linking dialect, or an app store.
         private static func roleWithoutKey(_ call: RecordedCall) -> String? {
-            switch call.kind {
-            case .makeInstall, .linkInstall, .redeemCode, .refreshTokens, .submitRows, .resetInstall: return "device"
-            case .storeNews, .storeNotice: return "store"
-            case .erase:
+            if call.kind == .erase {
                 guard case .reply(let reply) = call.answer else { return nil }
                 return reply.as(Erased.self) == nil ? "device" : "operator"
-            // The command line and devices make these.
-            case .changeInstall, .refused, .unproven, .leftOut, .sharedReceipt, .clockStep: return nil
-            default: return "operator"
             }
+            return KeylessRoles.kinds.first { $0.kinds.contains(call.kind) }?.role
         }
     }
 

@@ -190,13 +190,8 @@ struct FactsForm {
 
     /// The id of the user of access that an identity of access needs, always the same for one identity.
     private func user(with identity: Identity) -> Identity? {
-        let type: IdentityType
-        switch identity.type {
-        case .accessIdentity: type = .accessUserID
-        case .sandboxIdentity: type = .sandboxUserID
-        default: return nil
-        }
-        return Identity(type, "QON_" + Hexadecimal.encode(identity.key.hash.bytes), in: project, hash: hash)
+        guard let world = AccessWorld.allCases.first(where: { $0.identityType == identity.type }) else { return nil }
+        return Identity(world.userType, "QON_" + Hexadecimal.encode(identity.key.hash.bytes), in: project, hash: hash)
     }
 
     private func property(

@@ -145,9 +145,9 @@ extension MakeAlias {
 }
 
 /// A call that ends an alias.
-package struct UndoAlias: Act {
+package struct UndoAlias: DryRunAct {
     package let alias: AliasID
-    package let isDryRun: Bool
+    package var isDryRun: Bool
     package init(_ alias: AliasID, isDryRun: Bool = false) { (self.alias, self.isDryRun) = (alias, isDryRun) }
 
     package static var kinds: [ActKind] { [.undoAlias] }

@@ -113,13 +113,8 @@ extension RecordedCall {
             case .personErased(let person): events.append(ChangeEvent(.personErased, person))
             case .documentPut(let person, let document):
                 if kind == .erase { continue }
-                let dialect: Dialect
-                switch document {
-                case .attributes: dialect = .idsync
-                case .properties: dialect = .claim
-                case .accessProperties: dialect = .entitlements
-                case .traits: dialect = .onym
-                default: continue
+                guard let dialect = Holdings.propertyKinds.first(where: { $0.kind == document })?.dialect else {
+                    continue
                 }
                 var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
                 if dialect.hasJSONProperties, let names = changedNames {
@@ -138,7 +133,9 @@ extension RecordedCall {
                 case .accessGranted: told = .entitlementGranted
                 case .accessLost: told = .entitlementLost
                 case .accessTransferred: told = .entitlementTransferred
-                default: continue
+                case .event, .context, .metric, .step, .feedback, .answer, .occurrence, .attachment, .accessProperties,
+                    .attribution, .install:
+                    continue
                 }
                 events += bodies.map { ChangeEvent(told, person, row: $0.isEmpty ? nil : $0) }
             }

@@ -14,18 +14,13 @@ package final class DerivedValues: Sendable {
     }
 
     private struct Values {
+        var generationBytes: Int
         var younger: [Key: (value: any Sendable, bytes: Int)] = [:]
         var older: [Key: (value: any Sendable, bytes: Int)] = [:]
         var youngerBytes = 0
     }
 
-    private let values = Mutex(Values())
-    private let generationBytes: Int
-
-    /// The limit of a store's values in bytes.
-    package static let standardBytes = 256 << 20
-    /// The limit of a store's sums in bytes.
-    package static let sumBytes = 64 << 20
+    private let values: Mutex<Values>
 
     /// Values that are small and dear, with a limit of their own: one large read derives more values than fit, and would drop them.
     package let sums: DerivedValues?
@@ -33,9 +28,15 @@ package final class DerivedValues: Sendable {
     /// - Parameters:
     ///   - bytes: the limit of the values of both generations.
     ///   - sumBytes: the limit of the sums; nil for no sums.
-    package init(bytes: Int = DerivedValues.standardBytes, sumBytes: Int? = DerivedValues.sumBytes) {
-        generationBytes = bytes / 2
+    package init(bytes: Int = CacheLimits.standard.values, sumBytes: Int? = CacheLimits.standard.sums) {
+        values = Mutex(Values(generationBytes: bytes / 2))
         sums = sumBytes.map { DerivedValues(bytes: $0, sumBytes: nil) }
+    }
+
+    /// Sets the limits anew. Values beyond a smaller limit go with the next values.
+    package func limit(_ limits: CacheLimits) {
+        values.withLock { $0.generationBytes = limits.values / 2 }
+        sums?.values.withLock { $0.generationBytes = limits.sums / 2 }
     }
 
     /// The value under a key; nil without a value of this type.
@@ -55,13 +56,13 @@ package final class DerivedValues: Sendable {
 
     /// Drops all values, after an erasure.
     package func removeAll() {
-        values.withLock { $0 = Values() }
+        values.withLock { $0 = Values(generationBytes: $0.generationBytes) }
         sums?.removeAll()
     }
 
     private func add(_ key: Key, _ value: any Sendable, _ bytes: Int, to values: inout Values) {
-        if bytes > generationBytes { return }
-        if values.youngerBytes + bytes > generationBytes {
+        if bytes > values.generationBytes { return }
+        if values.youngerBytes + bytes > values.generationBytes {
             values.older = values.younger
             (values.younger, values.youngerBytes) = ([:], 0)
         }
@@ -69,4 +70,27 @@ package final class DerivedValues: Sendable {
         values.younger[key] = (value, bytes)
         values.youngerBytes += bytes
     }
+}
+
+/// The limits of all that a store keeps in memory for quicker reads, in bytes: one figure, in fixed shares. The index of people and
+/// identities is no part of it.
+package struct CacheLimits: Equatable, Sendable {
+    /// The values that reads derive from runs.
+    package let values: Int
+    /// The sums of such values.
+    package let sums: Int
+    /// Documents that were just read or written.
+    package let documents: Int
+
+    package init(values: Int, sums: Int, documents: Int) {
+        (self.values, self.sums, self.documents) = (values, sums, documents)
+    }
+
+    package init(mebibytes: Int) {
+        let share = (mebibytes << 20) / 6
+        self.init(values: (mebibytes << 20) - 2 * share, sums: share, documents: share)
+    }
+
+    package static let standardMebibytes = 384
+    package static let standard = CacheLimits(mebibytes: standardMebibytes)
 }

@@ -2,7 +2,7 @@
 /// 3.2 and 3.3).
 package struct Identify: Act {
     /// The occasion of the call.
-    package enum Occasion: UInt8, Sendable {
+    package enum Occasion: UInt8, CaseIterable, Sendable {
         /// An app started, or got new identities.
         case start
         /// A user logs in.

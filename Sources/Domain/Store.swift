@@ -114,6 +114,9 @@ package protocol Store: AnyObject, Sendable {
     /// Sets a function that gets the nanoseconds for which readers waited each time. The server calls this once, before all
     /// calls.
     func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void)
+
+    /// Sets the limits of what the store keeps in memory for quicker reads.
+    func limit(_ caches: CacheLimits)
 }
 
 extension Store {
@@ -124,6 +127,8 @@ extension Store {
     package var isShared: Bool { false }
     /// In this store no reader waits, so it reports no times.
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
+    /// The limits stay the standard ones.
+    package func limit(_ caches: CacheLimits) {}
 
     /// Reads without a limit.
     package func read<Result>(

@@ -195,17 +195,12 @@ enum JournalProof {
 
         /// Whether the signature belongs to the head and to one of some keys.
         func isSigned(by keys: [String: [UInt8]]) -> Bool {
-            let parts = jws.split(separator: ".", omittingEmptySubsequences: false)
-            guard parts.count == 3, let signature = Base64.decodeForAddresses(parts[2].utf8.span),
-                let payload = Base64.decodeForAddresses(parts[1].utf8.span)
+            guard let token = SignedToken(jws),
+                keys.values.contains(where: { PublicKey.ed25519($0).verifies(token.signature, of: token.signed) })
             else { return false }
-            let signed = Array((parts[0] + "." + parts[1]).utf8)
-            guard keys.values.contains(where: { PublicKey.ed25519($0).verifies(signature, of: signed) }) else {
-                return false
-            }
             var inside: Head?
             do throws(JSONFault) {
-                inside = try JSONParser().read(payload) { root throws(JSONFault) in try Head(root) }
+                inside = try JSONParser().read(token.payload) { root throws(JSONFault) in try Head(root) }
             } catch {
                 return false
             }

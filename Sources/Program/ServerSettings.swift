@@ -119,6 +119,9 @@ enum ServerSettings {
 
     private static let limitsSettings: [SettingDefinition] = [
         SettingDefinition(
+            "cache_mib", "The limit of what the server keeps in memory for quicker reads, in mebibytes, beside the index.",
+            standard: String(CacheLimits.standardMebibytes), demand: { integer(1...1_048_576, $0) }),
+        SettingDefinition(
             "max_connections", "The limit of all connections.", standard: "16384",
             demand: { integer(1...1_000_000, $0) }),
         SettingDefinition(

@@ -69,6 +69,8 @@ package final class MemoryStore: Store {
         return Peek(act, stamp, call, in: facts)
     }
 
+    package func limit(_ caches: CacheLimits) { derived.limit(caches) }
+
     package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         let keys = needs.keys
         body(PlainBatchFacts(state.withLock { $0.facts.loading(keys) }))

@@ -162,6 +162,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// The number of database rows and keys in the questions and answers of the last read, for tests.
     package var rowsRead: Int { shared.withLock { $0.rowsRead } }
 
+    package func limit(_ caches: CacheLimits) { derived.limit(caches) }
+
     // MARK: - The writer's thread
 
     package func decide(_ needs: any BatchNeeds, _ body: (any BatchFacts) -> Void) throws(StoreFault) {

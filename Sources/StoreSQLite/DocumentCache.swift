@@ -7,13 +7,14 @@ import Threads
 /// are dropped.
 package final class DocumentCache: Sendable {
     private struct Shard {
+        /// The limit of a generation.
+        var limit: Int
         var younger: [Int64: [UInt8]] = [:]
         var older: [Int64: [UInt8]] = [:]
         var youngerBytes = 0
     }
 
     private let shards: [Monitor<Shard>]
-    private let shardBytes: Int
 
     /// The approximate size of an entry without its bytes.
     private static let entryBytes = 96
@@ -21,9 +22,15 @@ package final class DocumentCache: Sendable {
 
     /// - Parameter bytes: the limit of the cache.
     package init(bytes: Int) {
-        shards = (0..<DocumentCache.shardCount).map { _ in Monitor(Shard()) }
-        shardBytes = bytes / DocumentCache.shardCount / 2
+        shards = (0..<DocumentCache.shardCount).map { _ in Monitor(Shard(limit: DocumentCache.share(of: bytes))) }
     }
+
+    /// Sets the limit anew. Documents beyond a smaller limit go with the next documents.
+    package func limit(_ bytes: Int) {
+        for shard in shards { shard.withLock { $0.limit = DocumentCache.share(of: bytes) } }
+    }
+
+    private static func share(of bytes: Int) -> Int { bytes / shardCount / 2 }
 
     package subscript(number: Int64) -> [UInt8]? {
         shard(number).withLock { shard in
@@ -40,13 +47,13 @@ package final class DocumentCache: Sendable {
 
     /// Empties the cache.
     package func removeAll() {
-        for shard in shards { shard.withLock { $0 = Shard() } }
+        for shard in shards { shard.withLock { $0 = Shard(limit: $0.limit) } }
     }
 
     private func add(_ number: Int64, _ body: [UInt8], to shard: inout Shard) {
         let bytes = body.count + DocumentCache.entryBytes
-        if bytes > shardBytes { return }
-        if shard.youngerBytes + bytes > shardBytes {
+        if bytes > shard.limit { return }
+        if shard.youngerBytes + bytes > shard.limit {
             shard.older = shard.younger
             shard.younger = [:]
             shard.youngerBytes = 0

@@ -50,12 +50,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private var sweeping: Sweep?
     private let readers = Pool<Reader>()
     private let derived = DerivedValues()
-    private let recentDocuments = DocumentCache(bytes: SQLiteStore.cachedBytes)
+    private let recentDocuments = DocumentCache(bytes: CacheLimits.standard.documents)
     /// The directory of the index. Who asks for it does not wait for the lock of the index.
     private let shownDirectory: Monitor<Directory>
-
-    /// The limit of cached documents, in bytes.
-    private static let cachedBytes = 64 << 20
 
     /// A connection and its statements.
     private struct Session {
@@ -294,6 +291,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             counts.lastSequence = last.sequence
             return counts
         }
+    }
+
+    package func limit(_ caches: CacheLimits) {
+        derived.limit(caches)
+        recentDocuments.limit(caches.documents)
     }
 
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) { indexLock.watch(note) }

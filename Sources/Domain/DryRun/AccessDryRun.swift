@@ -247,7 +247,9 @@ extension AccessDryRun.World {
         case nil: return .refused
         case .purchaseKept: return .kept
         case .purchaseFrozen: return .frozen
-        default: return .taken
+        case .user, .identified, .granted, .revoked, .purchased, .unfrozen, .noted, .restored, .propertiesSet,
+            .transferUndone, .edited, .kept:
+            return .taken
         }
     }
 

@@ -31,17 +31,56 @@ package enum NamingAct: Sendable {
         }
     }
 
-    /// The kind under which the journal keeps such a call.
-    var journalKind: ActKind {
-        switch self {
-        case .identify(let act): act.occasion.journalKind
-        case .modify: .modify
-        case .ingest: .ingest
-        case .attach: .attachIdentity
-        case .detach: .detachIdentity
-        case .release: .releaseDevice
+    /// The form of a call, without the values of the call.
+    enum Form: Equatable {
+        case identify(Identify.Occasion)
+        case modify
+        case ingest
+        case attach
+        case detach
+        case release
+
+        private static let all: [ActKind: Form] = {
+            let forms: [Form] =
+                Identify.Occasion.allCases.map { .identify($0) } + [.modify, .ingest, .attach, .detach, .release]
+            return Dictionary(uniqueKeysWithValues: forms.map { ($0.journalKind, $0) })
+        }()
+
+        /// The form of the calls of a kind; nil for calls that the rules for finding people do not decide.
+        init?(_ kind: ActKind) {
+            guard let form = Form.all[kind] else { return nil }
+            self = form
+        }
+
+        /// The kind under which the journal keeps such a call.
+        var journalKind: ActKind {
+            switch self {
+            case .identify(let occasion): occasion.journalKind
+            case .modify: .modify
+            case .ingest: .ingest
+            case .attach: .attachIdentity
+            case .detach: .detachIdentity
+            case .release: .releaseDevice
+            }
         }
     }
+
+    var form: Form {
+        switch self {
+        case .identify(let act): .identify(act.occasion)
+        case .modify: .modify
+        case .ingest: .ingest
+        case .attach: .attach
+        case .detach: .detach
+        case .release: .release
+        }
+    }
+
+    /// The kind under which the journal keeps such a call.
+    package var journalKind: ActKind { form.journalKind }
+
+    /// Whether a dry run decides the calls of a kind again, from the journal alone.
+    package static func hasForm(of kind: ActKind) -> Bool { Form(kind) != nil }
 
     /// The person that the caller named by its id.
     var person: PersonID? {

@@ -261,14 +261,13 @@ package final class StrategyDryRun {
 
     /// The act of the call, if the rules decide its result.
     private func act(of call: RecordedCall, _ madeSomebody: Bool) -> (any Act)? {
-        switch call.kind {
-        case .identify: identify(.start, call)
-        case .login: identify(.login, call)
-        case .logout: identify(.logout, call)
+        switch NamingAct.Form(call.kind) {
+        case .identify(let occasion): identify(occasion, call)
         case .modify: modify(call)
         case .ingest: ingest(call, madeSomebody)
-        case .attachIdentity, .detachIdentity, .releaseDevice: byHand(call)
-        default: nil
+        case .attach, .detach, .release: byHand(call)
+        // The rules do not decide the result of other calls.
+        case nil: nil
         }
     }
 

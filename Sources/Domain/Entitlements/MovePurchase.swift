@@ -1,9 +1,9 @@
 /// A call with which an administrator moves a purchase to another user without a receipt (spec/taking-back.md, section 2).
-package struct MovePurchase: Act {
+package struct MovePurchase: DryRunAct {
     package let purchase: PurchaseID
     /// The user that gets the purchase.
     package let owner: PersonID
-    package let isDryRun: Bool
+    package var isDryRun: Bool
     /// The reason, in the administrator's words.
     package let reason: String?
 

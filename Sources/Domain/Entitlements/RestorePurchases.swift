@@ -1,6 +1,6 @@
 /// A call that sends the receipts of an install: a restore, the start of an app, or the report of a purchase
 /// (spec/entitlements-live.md 2).
-package struct RestorePurchases: Act {
+package struct RestorePurchases: DryRunAct {
     /// The reason for which the call sends the receipts.
     package enum Extent: Equatable, Sendable {
         /// A person asked for the purchases, with the strategy of the call if the call names one.
@@ -28,7 +28,7 @@ package struct RestorePurchases: Act {
     package let extent: Extent
     /// The confirmed receipts, and the faults of other receipts.
     package let items: [Result<Receipt, ReceiptFault>]
-    package let isDryRun: Bool
+    package var isDryRun: Bool
     private let world: AccessWorld
     /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
     private var mergesNobody = false

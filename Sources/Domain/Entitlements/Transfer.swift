@@ -97,9 +97,9 @@ extension Unpacker {
 }
 
 /// A call that undoes a transfer of purchases.
-package struct UndoTransfer: Act {
+package struct UndoTransfer: DryRunAct {
     package let transfer: TransferID
-    package let isDryRun: Bool
+    package var isDryRun: Bool
 
     package init(_ transfer: TransferID, isDryRun: Bool) {
         self.transfer = transfer

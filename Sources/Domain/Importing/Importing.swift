@@ -303,6 +303,7 @@ final class Importing<V: DecisionFacts>: DocumentFacts {
             let isSecond = identity.type == .linkingExternalID && isNamed(ledger.root(root(person)))
             if holdsOther || isSecond { throw .otherIdentity }
             if document(LinkedUser.key(of: person)) == nil { put([LinkedUser(of: person).put]) }
+        // The dialects keep no document about the holder of another identity.
         default: break
         }
     }

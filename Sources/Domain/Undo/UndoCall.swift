@@ -137,6 +137,7 @@ extension DocumentUndo {
             let lost = former.filter { !now.contains($0) }.map { AccessEvent.revoked(entitlement: $0.entitlement) }
             let gained = now.filter { !former.contains($0) }.map { AccessEvent.granted(entitlement: $0.entitlement) }
             return [.documentPut(key, person, bytes)] + (lost + gained).map { .rowAdded(person, $0.row(stamp)) }
+        // Other documents have no rows that say who gained or lost something.
         default: return [.documentPut(key, person, bytes)]
         }
     }
