@@ -47,7 +47,11 @@ let products = await withCheckedContinuation { continuation in
 }
 print("for sale: \(products)")
 let offerings = await withCheckedContinuation { continuation in
-    app.offerings(line(continuation) { $0?.main?.identifier ?? "no main offering" })
+    app.offerings(
+        line(continuation) { offerings in
+            guard let main = offerings?.main else { return "no main offering" }
+            return "\(main.identifier) with \(main.products.map(\.qonversionID).joined(separator: ", "))"
+        })
 }
 print("offerings: \(offerings)")
 let identity = await withCheckedContinuation { continuation in

@@ -174,12 +174,30 @@ public final class Qonversion: @unchecked Sendable {
         let completion = Handover(completion)
         let end: End<[String: Onym.Entitlement]> = { result in
             switch result {
-            case .success(let list): completion.value(list.mapValues(Entitlement.init), nil)
+            case .success(let list): self.describe(list) { completion.value($0, nil) }
             case .failure(let error): completion.value([:], error.vendor)
             }
         }
-        // The vendor's limit of age in seconds.
-        perform(end) { $0.entitlements(.newerThan(300), callback: $1) }
+        perform(end) { $0.entitlements(.newerThan(Qonversion.freshness), callback: $1) }
+    }
+
+    /// The vendor's limit of age in seconds.
+    static let freshness: TimeInterval = 300
+
+    /// Adds the histories of purchases to entitlements. Without an answer of the server, the last known histories count.
+    func describe(
+        _ list: [String: Onym.Entitlement], _ then: @escaping @Sendable ([String: Entitlement]) -> Void
+    ) {
+        let hasPurchase = list.values.contains { !$0.isLocal && $0.source != "manual" }
+        guard hasPurchase, let access = core?.access else { return then(Entitlement.list(list, nil)) }
+        access.launch(newerThan: Qonversion.freshness) { result in
+            then(Entitlement.list(list, (try? result.get()) ?? access.knownLaunch))
+        }
+    }
+
+    /// Adds the histories of purchases to entitlements.
+    func describe(_ list: [String: Onym.Entitlement]) async -> [String: Entitlement] {
+        await withCheckedContinuation { continuation in describe(list) { continuation.resume(returning: $0) } }
     }
 
     /// Sends a purchase of the app's own to the server.
@@ -199,21 +217,29 @@ public final class Qonversion: @unchecked Sendable {
 
     private func tellUpdate(_ onym: OnymClient) {
         let listener = lock.withLock { updateListener }
-        listener?.didReceiveUpdatedEntitlements((onym.access.cached ?? [:]).mapValues(Entitlement.init))
+        listener?.didReceiveUpdatedEntitlements(Entitlement.list(onym.access.cached ?? [:], onym.access.knownLaunch))
     }
 
     /// Tells of a purchase that was decided later, with the entitlements after it.
     private func tellPurchase(_ onym: OnymClient) {
         guard lock.withLock({ deferredListener }) != nil else { return }
         let end: End<[String: Onym.Entitlement]> = { [weak self] result in
-            let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }
+            guard let self else { return }
             switch result {
             case .success(let list):
-                listener?.deferredPurchaseCompleted(PurchaseResult(.success, list))
-            case .failure(let error): listener?.deferredPurchaseCompleted(PurchaseResult(.error, error: error.vendor))
+                describe(list) { [weak self] described in
+                    let isLocal = list.values.contains(where: \.isLocal)
+                    self?.tell(PurchaseResult(.success, described, isLocal: isLocal))
+                }
+            case .failure(let error): tell(PurchaseResult(.error, error: error.vendor))
             }
         }
         onym.access.entitlements(.fresh, callback: end)
+    }
+
+    private func tell(_ result: PurchaseResult) {
+        let listener = lock.withLock { deferredListener }
+        listener?.deferredPurchaseCompleted(result)
     }
 
     /// Writes one line about a name that does nothing here.
@@ -316,28 +342,48 @@ extension Qonversion {
         public let expirationDate: Date?
         /// The shop that the entitlement comes from.
         public let source: EntitlementSource
-        /// The number of renewals. The server does not know it yet: 0.
-        public var renewsCount: Int { 0 }
-        /// The start of the trial. The server does not know it yet: nil.
-        public var trialStartDate: Date? { nil }
-        /// The time of the first purchase. The server does not know it yet: nil.
-        public var firstPurchaseDate: Date? { nil }
-        /// The time of the last purchase. The server does not know it yet: nil.
-        public var lastPurchaseDate: Date? { nil }
-        /// The code of the last offer. The server does not know it yet: nil.
-        public var lastActivatedOfferCode: String? { nil }
+        /// The number of renewals.
+        public let renewsCount: Int
+        /// The start of the trial.
+        public let trialStartDate: Date?
+        /// The time of the first purchase.
+        public let firstPurchaseDate: Date?
+        /// The time of the last purchase.
+        public let lastPurchaseDate: Date?
+        /// The code of the last offer.
+        public let lastActivatedOfferCode: String?
         /// The way in which the person got the entitlement.
-        public var grantType: EntitlementGrantType { source == .manual ? .manual : .purchase }
-        /// The time at which the person ended the renewal. The server does not know it yet: nil.
-        public var autoRenewDisableDate: Date? { nil }
-        /// The transactions. The server does not know them yet: an empty list.
-        public var transactions: [Transaction] { [] }
+        public let grantType: EntitlementGrantType
+        /// The time at which the person ended the renewal.
+        public let autoRenewDisableDate: Date?
+        /// The latest transactions, at most 20, the latest first.
+        public let transactions: [Transaction]
 
-        init(_ entitlement: Onym.Entitlement) {
+        /// - Parameters:
+        ///   - entitlement: the entitlement.
+        ///   - history: the history of its purchase; nil if the device does not know it. The members then have no values.
+        init(_ entitlement: Onym.Entitlement, _ history: Launch.History?) {
             (entitlementID, productID) = (entitlement.id, entitlement.productID)
             (isActive, startedDate, expirationDate) = (entitlement.isActive, entitlement.started, entitlement.expires)
             source = EntitlementSource(wireName: entitlement.source)
             renewState = EntitlementRenewState(wireName: entitlement.renewState)
+            (renewsCount, lastActivatedOfferCode) = (history?.renewals ?? 0, history?.offerCode)
+            (firstPurchaseDate, lastPurchaseDate) = (history?.firstPurchased, history?.lastPurchased)
+            (trialStartDate, autoRenewDisableDate) = (history?.trialStarted, history?.renewalEnded)
+            transactions = (history?.transactions ?? []).map(Transaction.init)
+            grantType =
+                switch history?.grantType {
+                case "family_sharing": .familySharing
+                case "offer_code": .offerCode
+                case "manual": .manual
+                case "purchase": .purchase
+                default: source == .manual ? .manual : .purchase
+                }
+        }
+
+        /// Adds histories to entitlements. An entitlement for which only the device's shop vouches has no history yet.
+        static func list(_ list: [String: Onym.Entitlement], _ launch: Launch?) -> [String: Entitlement] {
+            list.mapValues { Entitlement($0, $0.isLocal ? nil : launch?.histories[$0.id]) }
         }
     }
 

@@ -93,6 +93,11 @@ extension Qonversion {
         /// All offerings.
         public let availableOfferings: [Offering]
 
+        init(_ offerings: [Offering]) {
+            availableOfferings = offerings
+            main = offerings.first { $0.tag == .main }
+        }
+
         /// The offering of an id.
         public func offering(for identifier: String) -> Offering? {
             availableOfferings.first { $0.identifier == identifier }
@@ -107,6 +112,11 @@ extension Qonversion {
         public let tag: OfferingTag
         /// The products.
         public let products: [Product]
+
+        init(_ offering: Launch.Offering, _ prices: [String: ShopProduct]) {
+            (identifier, tag) = (offering.id, OfferingTag(rawValue: offering.tag) ?? .unknown)
+            products = offering.products.map { Product($0, $0.storeID.flatMap { prices[$0] }) }
+        }
 
         /// The product of an id.
         public func product(for identifier: String) -> Product? { products.first { $0.qonversionID == identifier } }
@@ -154,12 +164,12 @@ extension Qonversion {
         public let error: (any Error)?
 
         init(
-            _ status: PurchaseResultStatus, _ entitlements: [String: Onym.Entitlement] = [:], error: (any Error)? = nil
+            _ status: PurchaseResultStatus, _ entitlements: [String: Entitlement] = [:], isLocal: Bool = false,
+            error: (any Error)? = nil
         ) {
-            (self.status, self.error) = (status, error)
-            self.entitlements = entitlements.mapValues(Entitlement.init)
-            isFallbackGenerated = entitlements.values.contains(where: \.isLocal)
-            source = isFallbackGenerated ? .local : .api
+            (self.status, self.error, self.entitlements) = (status, error, entitlements)
+            isFallbackGenerated = isLocal
+            source = isLocal ? .local : .api
         }
 
         /// The shop's transaction. The SDK sends it to the server and keeps no copy: nil.
@@ -297,8 +307,7 @@ extension Qonversion {
             case .failure(let error): completion.value([:], error.vendor)
             case .success(let catalog):
                 Task {
-                    let sold = (try? await access.soldProducts(catalog.compactMap(\.storeID))) ?? []
-                    let prices = Dictionary(sold.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+                    let prices = await Qonversion.prices(catalog, access)
                     let products = catalog.map { ($0.id, Product($0, $0.storeID.flatMap { prices[$0] })) }
                     self.answer { completion.value(Dictionary(products, uniquingKeysWith: { $1 }), nil) }
                 }
@@ -307,9 +316,32 @@ extension Qonversion {
         access.catalog(callback: end)
     }
 
-    /// Answers the offerings. The server has none yet: nil, with the error `offeringsNotAvailable`.
+    /// The products of the device's shop by the shop's ids. Without a shop there are none.
+    private static func prices(_ products: [CatalogProduct], _ access: Access) async -> [String: ShopProduct] {
+        let sold = (try? await access.soldProducts(products.compactMap(\.storeID))) ?? []
+        return Dictionary(sold.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+    }
+
+    /// Answers the project's offerings, with the prices of the device's shop. Without a network, the last known offerings count.
+    /// A project without an offering: nil, with the error `offeringsNotAvailable`.
     public func offerings(_ completion: @escaping (Offerings?, (any Error)?) -> Void) {
-        answer { completion(nil, ErrorCode.offeringsNotAvailable.error("The server has no offerings.")) }
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            return completion.value(nil, OnymError.refused(.notConfigured).vendor)
+        }
+        access.launch(newerThan: Qonversion.freshness) { result in
+            switch result {
+            case .failure(let error): completion.value(nil, error.vendor)
+            case .success(let launch) where launch.offerings.isEmpty:
+                completion.value(nil, ErrorCode.offeringsNotAvailable.error("The project has no offerings."))
+            case .success(let launch):
+                Task {
+                    let prices = await Qonversion.prices(launch.offerings.flatMap(\.products), access)
+                    let offerings = Offerings(launch.offerings.map { Offering($0, prices) })
+                    self.answer { completion.value(offerings, nil) }
+                }
+            }
+        }
     }
 
     /// Sells a product.
@@ -334,18 +366,20 @@ extension Qonversion {
             return completion.value(PurchaseResult(.error, error: OnymError.refused(.notConfigured).vendor))
         }
         Task {
-            let result = await Qonversion.buy(storeID, quantity, access)
+            let result = await self.bought(storeID, quantity, access)
             self.answer { completion.value(result) }
         }
     }
 
-    private static func buy(_ storeID: String?, _ quantity: Int, _ access: Access) async -> PurchaseResult {
+    private func bought(_ storeID: String?, _ quantity: Int, _ access: Access) async -> PurchaseResult {
         guard let storeID else {
             return PurchaseResult(.error, error: ErrorCode.productNotFound.error("The shop does not sell the product."))
         }
         do throws(OnymError) {
             switch try await access.buy(storeID, quantity: quantity) {
-            case .bought(let list): return PurchaseResult(.success, list)
+            case .bought(let list):
+                return PurchaseResult(
+                    .success, await describe(list), isLocal: list.values.contains(where: \.isLocal))
             case .pending:
                 return PurchaseResult(
                     .pending, error: ErrorCode.purchasePending.error("Another person has to allow the purchase."))
@@ -399,8 +433,8 @@ extension Qonversion {
         Task {
             do throws(OnymError) {
                 try await access.restore()
-                let list = try await access.entitlements(.fresh)
-                self.answer { completion.value(list.mapValues(Entitlement.init), nil) }
+                let list = await self.describe(try await access.entitlements(.fresh))
+                self.answer { completion.value(list, nil) }
             } catch {
                 self.answer { completion.value([:], error.vendor) }
             }

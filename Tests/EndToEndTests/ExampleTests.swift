@@ -85,6 +85,7 @@ struct ExampleTests {
         try scene.administrator(
             "/onym/v1/products/yearly", "PUT",
             #"{"type":"subscription","duration_seconds":2592000,"entitlements":["plus"]}"#)
+        try scene.administrator("/onym/v1/offerings/standard", "PUT", #"{"products":["yearly"],"main":true}"#)
         let receipt = try Shell.result([
             ServerProcess.program, "receipt", "--product", "yearly", "--data", scene.store.data,
         ]).output.split(separator: "\n").first.map(String.init)
@@ -93,7 +94,7 @@ struct ExampleTests {
         #expect(
             lines == [
                 "userInfo: QON_…", "may use: nothing", "for sale: yearly",
-                "offerings: failed: The server has no offerings.", "identify: example-user", "purchase: plus",
+                "offerings: standard with yearly", "identify: example-user", "purchase: plus",
                 "restore: plus", "may use: plus", "may use after logout: plus", "sent: everything",
             ])
         let person = try scene.administrator("/onym/v1/people/sandbox_identity:example-user")

@@ -2,6 +2,7 @@ import Foundation
 import Onym
 import OnymMParticle
 import OnymOwl
+import OnymQonversion
 import TestKit
 import Testing
 
@@ -176,6 +177,49 @@ struct FacadeTests {
             completion(.failure(.connection("cut")))
             return {}
         }
+    }
+
+    @Test("Qonversion: the catalog's offerings and the history of a purchase are in the vendor's classes")
+    func qonversion() async throws {
+        try scene.administrator("/onym/v1/entitlements/plus", "PUT", "{}")
+        for id in ["monthly", "yearly"] {
+            try scene.administrator(
+                "/onym/v1/products/\(id)", "PUT",
+                #"{"type":"subscription","store_id":"com.app.\#(id)","duration_seconds":2592000,"entitlements":["plus"]}"#
+            )
+        }
+        let app = Qonversion()
+        defer { app.close() }
+        let key = try #require(scene.store.entitlements["project_key"])
+        app.open(try scene.configuration("qonversion", .entitlements(key: key)))
+        let missing: Int? = await withCheckedContinuation { continuation in
+            app.offerings { continuation.resume(returning: $0 == nil ? ($1 as NSError?)?.code : nil) }
+        }
+        #expect(missing == Qonversion.ErrorCode.offeringsNotAvailable.rawValue)
+        try scene.administrator("/onym/v1/offerings/standard", "PUT", #"{"products":["yearly","monthly"],"main":true}"#)
+        try scene.administrator("/onym/v1/offerings/sale", "PUT", #"{"products":["monthly"]}"#)
+        let made = try Shell.result([
+            ServerProcess.program, "receipt", "--product", "com.app.yearly", "--transaction", "t-1", "--data",
+            scene.store.data,
+        ])
+        let receipt = try #require(made.output.split(separator: "\n").first.map(String.init), "\(made)")
+        let purchase = Purchase(price: "9.99", currency: "EUR", purchased: Date(), appStoreReceipt: receipt)
+        let list: [String: Qonversion.Entitlement] = await withCheckedContinuation { continuation in
+            app.purchase(purchase) { list, _ in continuation.resume(returning: list) }
+        }
+        let plus = try #require(list["plus"])
+        #expect(plus.isActive && plus.grantType == .purchase && plus.renewsCount == 0)
+        #expect(plus.transactions.map(\.transactionId) == ["t-1"])
+        #expect(plus.firstPurchaseDate != nil && plus.lastPurchaseDate == plus.firstPurchaseDate)
+        #expect(plus.trialStartDate == nil && plus.autoRenewDisableDate == nil)
+        let found: Qonversion.Offerings? = await withCheckedContinuation { continuation in
+            app.offerings { offerings, _ in continuation.resume(returning: offerings) }
+        }
+        let offerings = try #require(found)
+        #expect(offerings.main?.identifier == "standard" && offerings.availableOfferings.count == 2)
+        #expect(offerings.main?.products.map(\.qonversionID) == ["yearly", "monthly"])
+        #expect(offerings.main?.product(for: "yearly")?.storeID == "com.app.yearly")
+        #expect(offerings.offering(for: "sale")?.tag == Qonversion.OfferingTag.none)
     }
 
     @Test("OwlMetry: a file of several megabytes arrives over a connection that was lost once")

@@ -10,14 +10,15 @@ import Testing
 struct SnippetTests {
     private let transport = ScriptedTransport()
     private let shop = ScriptedShop()
+    private let time = ManualTime()
 
     init() {
         let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
         configuration.setProxyURL("https://onym.test")
-        configuration.configure = { [transport, shop] in
+        configuration.configure = { [transport, shop, time] in
             $0 = Bench.configuration($0.keys)
             $0.transport = transport
-            $0.time = ManualTime()
+            $0.time = time
             $0.files = MemoryFiles()
             $0.callbacks = .background
             $0.flushInterval = 0
@@ -106,13 +107,105 @@ struct SnippetTests {
                     ],
                 ]
             ])
+        let asked = await answer("/v1/user/init", 200, launch)
+        #expect(asked?.path == "/v1/user/init" && asked?.json == ["q_uid": .string(user?.id ?? "")])
+        #expect(asked?.fields["Platform"] == "ios" && asked?.fields["Trigger"] == "Init")
         await eventually { !lists.values.isEmpty }
         let list = lists.values[0]
+        let old = list["old"]
+        #expect(old?.renewsCount == 3 && old?.lastActivatedOfferCode == "SPRING" && old?.grantType == .offerCode)
+        #expect(old?.trialStartDate == Date(timeIntervalSince1970: 10))
+        #expect(old?.firstPurchaseDate == Date(timeIntervalSince1970: 11))
+        #expect(old?.lastPurchaseDate == Date(timeIntervalSince1970: 12))
+        #expect(old?.autoRenewDisableDate == Date(timeIntervalSince1970: 13))
+        #expect(old?.transactions.map(\.transactionId) == ["t2", "t1"])
+        #expect(list["plus"]?.renewsCount == 0 && list["plus"]?.transactions == [])
         #expect(list["plus"]?.isActive == true && list["plus"]?.source == .stripe)
         #expect(list["plus"]?.renewState == .nonRenewable && list["plus"]?.expirationDate == nil)
         #expect(list["old"]?.isActive == false && list["old"]?.renewState == .billingIssue)
         #expect(list["old"]?.productID == "p")
-        #expect(list["old"]?.source == .appStore && list["old"]?.grantType == .purchase)
+        #expect(list["old"]?.source == .appStore && list["plus"]?.grantType == .purchase)
+    }
+
+    /// A recorded launch answer, whose offerings are a main offering, another offering, and an offering with a new mark.
+    private var launch: JSON {
+        let yearly: JSON = ["id": "yearly", "store_id": "com.app.yearly", "type": 1, "duration": 4]
+        let once: JSON = ["id": "once", "store_id": "com.app.once", "type": 2]
+        return [
+            "success": true,
+            "data": [
+                "uid": "QON_a", "timestamp": 20, "products": [yearly, once], "user_products": [],
+                "products_permissions": [:],
+                "offerings": [
+                    ["id": "sale", "tag": 0, "products": [once]],
+                    ["id": "standard", "tag": 1, "products": [yearly, once]], ["id": "new", "tag": 9, "products": []],
+                ],
+                "permissions": [
+                    [
+                        "id": "old", "associated_product": "yearly", "active": 0, "renew_state": 3,
+                        "source": "appstore", "grant_type": "offer_code", "started_timestamp": 1, "renews_count": 3,
+                        "trial_start_timestamp": 10, "first_purchase_timestamp": 11, "last_purchase_timestamp": 12,
+                        "auto_renew_disable_timestamp": 13, "last_activated_offer_code": "SPRING",
+                        "store_transactions": [["transaction_id": "t2"], ["transaction_id": "t1"]],
+                    ]
+                ],
+            ],
+        ]
+    }
+
+    private func offerings() -> Collector<Result<Qonversion.Offerings, NSError>> {
+        let answers = Collector<Result<Qonversion.Offerings, NSError>>()
+        Qonversion.shared().offerings { offerings, error in
+            if let offerings { answers.callback(.success(offerings)) }
+            if let error { answers.callback(.failure(error as NSError)) }
+        }
+        return answers
+    }
+
+    @Test("offerings come with the shop's prices, and count without a network for the same user alone")
+    func catalogOfferings() async throws {
+        shop.sell([ShopProduct(id: "com.app.yearly", displayPrice: "$9.99", period: .init(count: 1, unit: .year))])
+        let first = offerings()
+        _ = await answer("/v1/user/init", 200, launch)
+        await eventually { !first.values.isEmpty }
+        let found = try first.values[0].get()
+        #expect(found.availableOfferings.map(\.identifier) == ["sale", "standard", "new"])
+        #expect(found.availableOfferings.map(\.tag) == [.none, .main, .unknown])
+        #expect(found.main?.products.map(\.qonversionID) == ["yearly", "once"])
+        #expect(found.main?.product(for: "yearly")?.prettyPrice == "$9.99")
+        #expect(found.main?.product(for: "yearly")?.offeringID == "standard")
+        #expect(found.offering(for: "sale")?.product(for: "once")?.storeID == "com.app.once")
+        let count = transport.requests.count
+        let second = offerings()
+        await eventually { !second.values.isEmpty }
+        #expect(transport.requests.count == count, "an answer of the last five minutes is not asked for again")
+        time.advance(301)
+        let third = offerings()
+        await eventually { !transport.open.isEmpty }
+        transport.answer(.fault(.offline))
+        await eventually { !third.values.isEmpty }
+        #expect(try third.values[0].get().main?.identifier == "standard")
+        let users = Collector<String?>()
+        Qonversion.shared().identify("me") { user, _ in users.callback(user?.identityId) }
+        _ = await answer("/identities/me", 200, ["id": "me", "user_id": "QON_b"])
+        await eventually { !users.values.isEmpty }
+        let fourth = offerings()
+        await eventually { !transport.open.isEmpty }
+        transport.answer(.fault(.offline))
+        await eventually { !fourth.values.isEmpty }
+        #expect(throws: NSError.self) { try fourth.values[0].get() }
+    }
+
+    @Test("without the launch answer, entitlements have no history, and stay")
+    func noHistory() async {
+        let lists = Collector<[String: Qonversion.Entitlement]>()
+        Qonversion.shared().checkEntitlements { list, _ in lists.callback(list) }
+        _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 404, ["error": ["code": "not_found", "message": "no"]])
+        await eventually { !lists.values.isEmpty }
+        let plus = lists.values[0]["plus"]
+        #expect(plus?.isActive == true && plus?.renewsCount == 0 && plus?.firstPurchaseDate == nil)
+        #expect(plus?.transactions == [] && plus?.grantType == .purchase)
     }
 
     private var none: JSON { ["data": []] }
@@ -155,6 +248,7 @@ struct SnippetTests {
         let sent = await answer("/purchases", 201, [:])
         #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:2")
         _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 200, launch)
         await eventually { !results.values.isEmpty }
         #expect(results.values[0].isSuccessful && results.values[0].entitlements["plus"]?.isActive == true)
         for (outcome, status, code) in [
@@ -178,6 +272,8 @@ struct SnippetTests {
         _ = await answer("/products/\(user?.id ?? "")", 404, ["error": ["code": "not_found", "message": "no"]])
         await eventually { !codes.values.isEmpty }
         Qonversion.shared().offerings { offerings, error in collect(offerings == nil ? error : nil) }
+        _ = await answer(
+            "/v1/user/init", 200, ["success": true, "data": ["uid": "QON_a", "offerings": [], "permissions": []]])
         await eventually { codes.values.count >= 2 }
         #expect(codes.values == [22, 36])
         let none = Qonversion()
@@ -199,6 +295,7 @@ struct SnippetTests {
         let sent = await answer("/restore", 200, ["transactions": []])
         #expect(sent?.json["transactions"] == ["signed:com.app.plus:1"])
         _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 200, launch)
         await eventually { !lists.values.isEmpty }
         #expect(lists.values[0]["plus"]?.isActive == true)
     }
@@ -243,12 +340,14 @@ struct SnippetTests {
         Qonversion.initWithConfig(configuration)
         Qonversion.shared().checkEntitlements { _, _ in }
         _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 200, launch)
         await eventually { !listener.updates.values.isEmpty }
         #expect(listener.updates.values == [true] && listener.purchases.values == [])
         await eventually { shop.isWatched }
         shop.report(ScriptedShop.transaction("5", "com.app.plus"))
         _ = await answer("/purchases", 201, [:])
         _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 200, launch)
         await eventually { !listener.purchases.values.isEmpty }
         #expect(listener.purchases.values == [true])
         #expect(lifetimes.values == [nil])

@@ -11,6 +11,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         case restore([String], String?)
         case properties
         case catalog
+        /// The greatest age of the answer in seconds; nil to ask the server.
+        case launch(TimeInterval?)
         /// Finds the user of a login that has no answer yet, by its number.
         case turn(Int64)
     }
@@ -21,7 +23,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         case restored([RestoredPurchase])
         case properties([String: String])
         case catalog([CatalogProduct])
+        case launch(Launch)
 
+        var launch: Launch? { if case .launch(let launch) = self { launch } else { nil } }
         var properties: [String: String]? { if case .properties(let list) = self { list } else { nil } }
         var catalog: [CatalogProduct]? { if case .catalog(let list) = self { list } else { nil } }
         var user: AccessUser? { if case .user(let user) = self { user } else { nil } }
@@ -40,6 +44,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var isOptedOut = false
     /// The last answer for each user who was logged in; the empty text stands for no user.
     private var cache: [String: Cached] = [:]
+    private var launch: KeptLaunch?
     private var refusedPurchases: [RefusedPurchase] = []
     private var local = LocalAccess(kept: nil)
     /// The logins of ``OnymClient/login(_:email:code:)`` without an answer yet, in order.
@@ -164,6 +169,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         for (name, entry) in state["cache"]?.members ?? [:] {
             cache[name] = Cached(kept: entry)
         }
+        launch = KeptLaunch(kept: state["launch"])
         refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
         local = LocalAccess(kept: state["local"])
         for (number, id) in state["turns"]?.members ?? [:] {
@@ -208,7 +214,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
             "created": .bool(isCreated), "out": .bool(isOptedOut),
             "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
-            "cache": .object(cache.mapValues(\.kept)),
+            "cache": .object(cache.mapValues(\.kept)), "launch": launch?.kept ?? .null,
             "local": local.kept, "grants": EntitlementsClient.table(configuration.entitlementsOfProducts),
             "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
             "turns": EntitlementsClient.table(turns.map { ($0.number, $0.id) }),
@@ -229,6 +235,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     package override func isEnvelope(_ body: JSON) -> Bool {
         body["error"]?["code"]?.text != nil && body["error"]?["message"]?.text != nil
+            || body["success"]?.bool == false && body["data"]?["message"]?.text != nil
     }
 
     /// The purchases that the server will never accept.
@@ -385,7 +392,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
             (turns, led, pending) = ([], [:], nil)
             turnTimer += 1
-            (refusedPurchases, local) = ([], LocalAccess(kept: nil))
+            (refusedPurchases, local, launch) = ([], LocalAccess(kept: nil), nil)
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
             wipe(.optedOut)
         }
@@ -412,6 +419,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         if case .entitlements(let seconds?) = call, let known = fresh(within: seconds) {
             return finish(.success(.entitlements(known)))
         }
+        if case .launch(let seconds?) = call, let known = freshLaunch(within: seconds) {
+            return finish(.success(.launch(known)))
+        }
         ensureUser { [unowned self] result in
             if case .failure(let error) = result {
                 if case .turn = call {
@@ -422,7 +432,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             }
             switch call {
             case .identify, .turn: make(call)
-            case .userInfo, .entitlements, .restore, .properties, .catalog:
+            case .userInfo, .entitlements, .restore, .properties, .catalog, .launch:
                 guard let pending else { return make(call) }
                 // Each of these is about the user who is logged in.
                 settle(pending) { [unowned self] error in
@@ -434,6 +444,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func end(_ call: Call, _ error: OnymError) {
         if case .entitlements = call { return finish(fallBack(error)) }
+        if case .launch = call { return finish(launchWithoutServer(error)) }
         finish(.failure(error))
     }
 
@@ -460,6 +471,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 know(products)
                 return .catalog(products)
             }
+        case .launch: start()
         }
     }
 
@@ -794,6 +806,48 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private static func date(_ seconds: JSON?) -> Date? {
         guard let seconds = seconds?.integer, seconds != 0 else { return nil }
         return Date(timeIntervalSince1970: Double(seconds))
+    }
+
+    // MARK: - Launch
+
+    /// The last launch answer for the user, if it still counts.
+    var knownLaunch: Launch? { enter { isOptedOut ? nil : usableLaunch?.launch } }
+
+    private var usableLaunch: KeptLaunch? {
+        guard let launch, launch.user == userNow, now.timeIntervalSince(launch.at) < lifetime else { return nil }
+        return launch
+    }
+
+    /// A recent answer of this process, unless the user bought or restored something since.
+    private func freshLaunch(within seconds: TimeInterval) -> Launch? {
+        guard let known = usableLaunch, known.grants == grants,
+            (0..<seconds).contains(now.timeIntervalSince(known.at))
+        else { return nil }
+        return known.launch
+    }
+
+    /// Asks what shipped apps ask at their start. The user is in the body, because the call knows no login.
+    private func start() {
+        let grants = grants
+        var request = request("POST", "/v1/user/init", ["q_uid": .string(current)])
+        (request.fields["Platform"], request.fields["Trigger"]) = ("ios", "Init")
+        ask(request) { [unowned self] result in
+            switch result {
+            case .failure(let error): finish(launchWithoutServer(error))
+            case .success(let answer):
+                guard let data = JSON(answer.body)?["data"],
+                    let new = KeptLaunch(data, of: userNow, at: now, grants: grants)
+                else { return finish(launchWithoutServer(answer.malformed)) }
+                launch = new
+                save()
+                finish(.success(.launch(new.launch)))
+            }
+        }
+    }
+
+    private func launchWithoutServer(_ error: OnymError) -> Result<Outcome, OnymError> {
+        guard error.isPassing || error.isOfAnother, let known = usableLaunch else { return .failure(error) }
+        return .success(.launch(known.launch))
     }
 
     // MARK: - Restore, purchases, properties
