@@ -6,7 +6,7 @@ import StoreSQLite
 
 /// The engine and a store without HTTP: new people with three identities each, in batches as large as sixty-four clients make
 /// them. For a database also claims of new ids, in larger batches, by two writers at once, and beside one transaction for each
-/// request; for the embedded store, then the journal that they leave is rehearsed under other rules, and why two of their identities are one
+/// request; for the embedded store, then a dry run decides the journal that they leave under other rules, and why two of their identities are one
 /// person's, or are not, is explained.
 @main
 enum BenchStore {
@@ -28,7 +28,7 @@ enum BenchStore {
         let store = try SQLiteStore(file)
         let writer = try makeWriter(store)
         print("store alone, batches of \(batch): \(try measure(writer, store.hash, people, batch))")
-        print(try rehearse(store))
+        print(try dryRun(store))
         print(try explain(store))
         print("store alone, 64 uploads of 100 events: \(try measureRows(writer, store.hash)) events a second")
         store.close()
@@ -137,11 +137,11 @@ enum BenchStore {
             "\(Int(Double(people) / seconds)) new people a second, p99 of a batch \(String(format: "%.2f", slow)) ms"
     }
 
-    private static func rehearse(_ store: SQLiteStore) throws -> String {
+    private static func dryRun(_ store: SQLiteStore) throws -> String {
         var edit = StrategyEdit()
         edit.preset = .profileIsolation
         let rules = try SetStrategy.edit(edit).strategy(after: store.directory.strategies(of: project))
-        let rehearsal = StrategyDryRun(rules, for: project, store.directory, hash: store.hash)
+        let dryRun = StrategyDryRun(rules, for: project, store.directory, hash: store.hash)
         var difference: Difference?
         let seconds =
             try ContinuousClock().measure {
@@ -151,10 +151,10 @@ enum BenchStore {
                         try snapshot.calls(after: place, limit: 512)
                     }
                     guard let last = calls.last else { break }
-                    for call in calls { rehearsal.take(call) }
+                    for call in calls { dryRun.take(call) }
                     place = last.sequence
                 }
-                difference = rehearsal.difference
+                difference = dryRun.difference
             } / .seconds(1)
         return "a dry run of \(difference?.calls ?? 0) calls: \(String(format: "%.1f", seconds)) s"
     }

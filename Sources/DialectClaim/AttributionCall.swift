@@ -95,7 +95,7 @@ enum AttributionCall {
     }
 
     private static let operation = Operation(
-        id: "attribute_user", summary: "Has an ad network say where a user came from.",
+        id: "attribute_user", summary: "Asks an ad network for the origin of a user.",
         description: """
             The source is apple-search-ads. What the network says is kept among the user's properties; while it does not \
             know yet, nothing is.

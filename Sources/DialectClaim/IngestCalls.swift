@@ -9,7 +9,7 @@ enum IngestCalls {
     static let routes = [
         route(
             "/v1/ingest", "ingest", "Takes events of an app's users.",
-            "A bad event is turned away by itself; the others are kept. What was sent before is not kept again.",
+            "A bad event is turned away by itself; the others are kept. The server drops an event that it has already.",
             .ingest),
         route(
             "/v1/import", "import", "Takes events of long ago, with an import key.",

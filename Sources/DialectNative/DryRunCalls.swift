@@ -8,7 +8,7 @@ import JSON
 enum DryRunCalls {
     private static let path = "/onym/v1/strategy/dry-run"
 
-    static func routes(_ rehearsals: @escaping @Sendable () -> DryRuns?) -> [Endpoint] {
+    static func routes(_ dryRuns: @escaping @Sendable () -> DryRuns?) -> [Endpoint] {
         [
             Endpoint(
                 .post, path, scope: .admin,
@@ -28,7 +28,7 @@ enum DryRunCalls {
                     body: BufferedBody(),
                     decode: { request, caller, tools throws(Rejection) in
                         let strategy = try strategy(request, caller, tools)
-                        guard let begun = rehearsals()?.begin(strategy, for: caller.project) else {
+                        guard let begun = dryRuns()?.begin(strategy, for: caller.project) else {
                             throw Rejection(
                                 Native.problem(
                                     .conflict, code: "conflict",
@@ -44,7 +44,7 @@ enum DryRunCalls {
                     responses: [.init(.ok, "The progress, and the result.", schema: schema)]
                         + Native.problems([.notFound])),
                 action: .answer { request, caller, _ in
-                    find(request, caller, rehearsals()).map { answer(.ok, $0) } ?? missing(request.id)
+                    find(request, caller, dryRuns()).map { answer(.ok, $0) } ?? missing(request.id)
                 }),
             Endpoint(
                 .delete, path + "/:id", scope: .admin,
@@ -52,11 +52,11 @@ enum DryRunCalls {
                     id: "strategy_dry_run_stop", summary: "Stops a running dry run.",
                     responses: [.init(.ok, "The progress at the end.", schema: schema)] + Native.problems([.notFound])),
                 action: .answer { request, caller, _ in
-                    guard let caller, let known = find(request, caller, rehearsals()) else {
+                    guard let caller, let known = find(request, caller, dryRuns()) else {
                         return missing(request.id)
                     }
-                    rehearsals()?.stop(known.id, of: caller.project)
-                    return answer(.ok, find(request, caller, rehearsals()) ?? known)
+                    dryRuns()?.stop(known.id, of: caller.project)
+                    return answer(.ok, find(request, caller, dryRuns()) ?? known)
                 }),
         ]
     }
@@ -97,11 +97,11 @@ enum DryRunCalls {
         }
     }
 
-    private static func find(_ request: borrowing Request, _ caller: Caller?, _ rehearsals: DryRuns?) -> DryRuns
+    private static func find(_ request: borrowing Request, _ caller: Caller?, _ dryRuns: DryRuns?) -> DryRuns
         .Status?
     {
         guard let caller, let id = Int64(decimal: request.parameters[0]) else { return nil }
-        return rehearsals?.status(DryRuns.ID(rawValue: id), of: caller.project)
+        return dryRuns?.status(DryRuns.ID(rawValue: id), of: caller.project)
     }
 
     private static func missing(_ id: RequestID) -> Response {

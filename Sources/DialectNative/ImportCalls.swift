@@ -8,18 +8,18 @@ import Synchronization
 /// The calls that import people and their data from a file (docs/moving-in.md).
 enum ImportCalls {
     static func routes() -> [Endpoint] {
-        let rehearsals = ImportRehearsals()
+        let dryRuns = ImportDryRuns()
         return [
-            start(rehearsals),
+            start(dryRuns),
             list(),
-            show(rehearsals),
-            addBatch(rehearsals),
-            finish(rehearsals),
+            show(dryRuns),
+            addBatch(dryRuns),
+            finish(dryRuns),
             undo(),
         ]
     }
 
-    private static func start(_ rehearsals: ImportRehearsals) -> Endpoint {
+    private static func start(_ dryRuns: ImportDryRuns) -> Endpoint {
         Endpoint(
             .post, "/onym/v1/imports", scope: .admin,
             operation: Operation(
@@ -46,14 +46,14 @@ enum ImportCalls {
                     let wanted = try Wanted(request, tools)
                     let (isDryRun, project, now) = (try request.isDryRun(), caller.project, caller.now)
                     if isDryRun {
-                        guard let rehearsal = rehearsals.begin(wanted, in: project, at: now) else {
+                        guard let dryRun = dryRuns.begin(wanted, in: project, at: now) else {
                             throw Rejection(
                                 Native.problem(
                                     .conflict, code: "too_many_dry_runs",
-                                    "The server has \(ImportRehearsals.atMost) dry runs already. Finish one, or "
+                                    "The server has \(ImportDryRuns.atMost) dry runs already. Finish one, or "
                                         + "wait an hour.", request.id))
                         }
-                        return .answer(answer(rehearsal.progress, isDryRun: true, .created))
+                        return .answer(answer(dryRun.progress, isDryRun: true, .created))
                     }
                     return .read { snapshot throws(StoreFault) in
                         let start = StartImport(
@@ -95,17 +95,17 @@ enum ImportCalls {
             })
     }
 
-    private static func show(_ rehearsals: ImportRehearsals) -> Endpoint {
+    private static func show(_ dryRuns: ImportDryRuns) -> Endpoint {
         Endpoint(
             .get, "/onym/v1/imports/:id", scope: .consoleRead,
             operation: Operation(
                 id: "import_show", summary: "Shows the progress of an import.",
                 responses: [.init(.ok, "The import.", schema: schema)] + Native.problems([.notFound])),
             action: .query { request, caller, _ throws(Rejection) in
-                let name = try Name(request, in: caller.project, rehearsals)
+                let name = try Name(request, in: caller.project, dryRuns)
                 let (project, requestID) = (caller.project, request.id)
                 return { snapshot throws(StoreFault) in
-                    if let rehearsal = name.rehearsal { return answer(rehearsal.progress, isDryRun: true) }
+                    if let dryRun = name.dryRun { return answer(dryRun.progress, isDryRun: true) }
                     guard let known = try snapshot.importing(name.id, in: project) else {
                         return Native.problem(.refused(.noSuchImport), requestID)
                     }
@@ -114,7 +114,7 @@ enum ImportCalls {
             })
     }
 
-    private static func addBatch(_ rehearsals: ImportRehearsals) -> Endpoint {
+    private static func addBatch(_ dryRuns: ImportDryRuns) -> Endpoint {
         Endpoint(
             .post, "/onym/v1/imports/:id/batches", scope: .admin,
             operation: Operation(
@@ -139,7 +139,7 @@ enum ImportCalls {
             action: .steps(
                 body: batchBody,
                 decode: { request, caller, tools throws(Rejection) in
-                    let name = try Name(request, in: caller.project, rehearsals)
+                    let name = try Name(request, in: caller.project, dryRuns)
                     let place = try BatchPlace(request)
                     let (body, requestID) = (request.body, request.id)
                     let (project, directory, hash) = (caller.project, tools.directory, tools.hash)
@@ -153,17 +153,17 @@ enum ImportCalls {
                         }
                         let act = ImportRecords(
                             name.id, from: place.position, to: batch.end, batch.records,
-                            rehearsal: name.rehearsal)
+                            dryRun: name.dryRun)
                         return .call(
                             PreparedCall(act, isRemembered: false) { imported, _ in
-                                name.rehearsal?.keep()
-                                return batch.answer(imported, isDryRun: name.rehearsal != nil)
+                                name.dryRun?.keep()
+                                return batch.answer(imported, isDryRun: name.dryRun != nil)
                             })
                     }
                 }))
     }
 
-    private static func finish(_ rehearsals: ImportRehearsals) -> Endpoint {
+    private static func finish(_ dryRuns: ImportDryRuns) -> Endpoint {
         Endpoint(
             .post, "/onym/v1/imports/:id/finish", scope: .admin,
             operation: Operation(
@@ -174,10 +174,10 @@ enum ImportCalls {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, _ throws(Rejection) in
-                    let name = try Name(request, in: caller.project, rehearsals)
-                    if let rehearsal = name.rehearsal {
-                        rehearsal.finish(at: caller.now)
-                        return .answer(answer(rehearsal.progress, isDryRun: true))
+                    let name = try Name(request, in: caller.project, dryRuns)
+                    if let dryRun = name.dryRun {
+                        dryRun.finish(at: caller.now)
+                        return .answer(answer(dryRun.progress, isDryRun: true))
                     }
                     return .call(
                         PreparedCall(FinishImport(name.id)) { shown, _ in
@@ -263,20 +263,20 @@ enum ImportCalls {
     private struct Name: Sendable {
         let id: ImportID
         /// The dry run with this id; nil for an import that keeps its records.
-        let rehearsal: ImportRehearsal?
+        let dryRun: ImportDryRun?
 
         init(
-            _ request: borrowing Request, in project: ProjectID, _ rehearsals: ImportRehearsals
+            _ request: borrowing Request, in project: ProjectID, _ dryRuns: ImportDryRuns
         ) throws(Rejection) {
             let text = request.parameters[0]
-            if let rehearsal = rehearsals.find(text, in: project) {
-                (id, self.rehearsal) = (rehearsal.progress.id, rehearsal)
+            if let dryRun = dryRuns.find(text, in: project) {
+                (id, self.dryRun) = (dryRun.progress.id, dryRun)
                 return
             }
             guard let id = ImportID(text: text) else {
                 throw Rejection(Native.problem(.refused(.noSuchImport), request.id))
             }
-            (self.id, rehearsal) = (id, nil)
+            (self.id, dryRun) = (id, nil)
         }
     }
 
@@ -439,7 +439,7 @@ enum ImportCalls {
 
     fileprivate static func write(_ progress: Import, isDryRun: Bool, _ json: inout JSONWriter) {
         json.key("id")
-        json.string(isDryRun ? ImportRehearsals.name(progress.id) : progress.id.text)
+        json.string(isDryRun ? ImportDryRuns.name(progress.id) : progress.id.text)
         json.key("dry_run")
         json.bool(isDryRun)
         json.key("name")
@@ -518,9 +518,9 @@ enum ImportCalls {
 }
 
 /// The dry runs of imports, in memory. They are forgotten an hour after their last batch.
-private final class ImportRehearsals: Sendable {
+private final class ImportDryRuns: Sendable {
     private struct Known: Sendable {
-        var all: [(name: String, rehearsal: ImportRehearsal)] = []
+        var all: [(name: String, dryRun: ImportDryRun)] = []
         var last: Int64 = 0
     }
 
@@ -532,29 +532,29 @@ private final class ImportRehearsals: Sendable {
     static func name(_ id: ImportID) -> String { "d_\(id.rawValue)" }
 
     /// Begins a dry run; nil if the server has too many. Finished ones and old ones make room.
-    func begin(_ wanted: ImportCalls.Wanted, in project: ProjectID, at now: Instant) -> ImportRehearsal? {
+    func begin(_ wanted: ImportCalls.Wanted, in project: ProjectID, at now: Instant) -> ImportDryRun? {
         known.withLock { known in
-            let oldest = now.advanced(byMilliseconds: -ImportRehearsals.milliseconds)
-            known.all.removeAll { $0.rehearsal.progress.changedAt < oldest }
-            if known.all.count >= ImportRehearsals.atMost,
-                let place = known.all.firstIndex(where: { $0.rehearsal.progress.state != .running })
+            let oldest = now.advanced(byMilliseconds: -ImportDryRuns.milliseconds)
+            known.all.removeAll { $0.dryRun.progress.changedAt < oldest }
+            if known.all.count >= ImportDryRuns.atMost,
+                let place = known.all.firstIndex(where: { $0.dryRun.progress.state != .running })
             {
                 known.all.remove(at: place)
             }
-            guard known.all.count < ImportRehearsals.atMost else { return nil }
+            guard known.all.count < ImportDryRuns.atMost else { return nil }
             known.last += 1
-            let rehearsal = ImportRehearsal(
+            let dryRun = ImportDryRun(
                 Import(
                     ImportID(rawValue: known.last), in: project, name: wanted.name, form: wanted.form,
                     onConflict: wanted.onConflict, at: now, since: .zero))
-            known.all.append((ImportRehearsals.name(rehearsal.progress.id), rehearsal))
-            return rehearsal
+            known.all.append((ImportDryRuns.name(dryRun.progress.id), dryRun))
+            return dryRun
         }
     }
 
-    func find(_ name: String, in project: ProjectID) -> ImportRehearsal? {
+    func find(_ name: String, in project: ProjectID) -> ImportDryRun? {
         known.withLock { known in
-            known.all.first { $0.name == name && $0.rehearsal.progress.project == project }?.rehearsal
+            known.all.first { $0.name == name && $0.dryRun.progress.project == project }?.dryRun
         }
     }
 }

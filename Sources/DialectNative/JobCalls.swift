@@ -80,7 +80,7 @@ enum JobCalls {
                     return Native.problem(
                         .conflict, code: "not_stoppable", "Only a dry run of rules can be stopped.", request.id)
                 }
-                sources.rehearsals()?.stop(id, of: caller.project)
+                sources.dryRuns()?.stop(id, of: caller.project)
                 guard let job = known(sources, caller, tools).first(where: { $0.id == text }) else {
                     return missing(request.id)
                 }
@@ -96,7 +96,7 @@ enum JobCalls {
 
     /// The jobs that the server knows without its store.
     private static func known(_ sources: Native.Sources, _ caller: Caller, _ tools: LoopTools) -> [Job] {
-        var jobs = (sources.rehearsals()?.statuses(of: caller.project) ?? []).map(Job.init)
+        var jobs = (sources.dryRuns()?.statuses(of: caller.project) ?? []).map(Job.init)
         jobs.append(Job(sources.compaction()))
         if Native.mayKnowServer(caller, tools.directory) { jobs.append(Job(sources.backups.status())) }
         return jobs

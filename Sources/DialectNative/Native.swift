@@ -24,7 +24,7 @@ package enum Native {
         package let compaction: @Sendable () -> CompactCalls.Status
         /// The copies of the store.
         package let backups: BackupTools
-        package let rehearsals: @Sendable () -> DryRuns?
+        package let dryRuns: @Sendable () -> DryRuns?
         /// The keys that sign test receipts.
         package let receipts: TestReceipts
         package let mint: Mint
@@ -59,7 +59,7 @@ package enum Native {
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8], version: String,
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             backups: BackupTools,
-            rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
+            dryRuns: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, masterKeys: MasterKeys, keyUse: @escaping @Sendable (KeyID) -> Instant?,
             keyLimit: @escaping @Sendable (KeyID, Instant) -> KeyLimitUse?,
             counts: @escaping @Sendable () -> StoreCounts,
@@ -88,7 +88,7 @@ package enum Native {
             self.metricsContentType = metricsContentType
             self.openAPI = openAPI
             self.version = version
-            self.rehearsals = rehearsals
+            self.dryRuns = dryRuns
             self.receipts = receipts
             self.compact = compact
             self.compaction = compaction
@@ -124,7 +124,7 @@ package enum Native {
                 + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + SplitCalls.routes + SplitReads.routes
                 + StrategyCalls.routes(sources) + ClientConfigCalls.routes
-                + DryRunCalls.routes(sources.rehearsals)
+                + DryRunCalls.routes(sources.dryRuns)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + StoreCalls.routes(sources.stores) + PurchaseCalls.routes(sources)
                 + TransferCalls.routes + AccessCalls.routes + GrantCalls.routes + ImportCalls.routes()

@@ -12,6 +12,7 @@ package struct NoteRepaired: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 + copy.utf8.count }
 
+    /// Journals the note, and throws nothing. The history of the store then shows that the repair, and no call, made the changes.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         let count = changes == 1 ? "1 change" : "\(changes) changes"
         let note = "The store was repaired by \(count). \(copy) has it as it was."

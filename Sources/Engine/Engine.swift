@@ -286,7 +286,7 @@ package final class Engine: Sendable {
         /// A fold of many people has small steps, with room for batches between the steps.
         var stepAt: Instant
         var isFolding = false
-        var isLettingGo = false
+        var isExpiring = false
         /// A sweep continues after a restart in the middle of it.
         var isSweeping = true
         var hasSwept = false
@@ -305,7 +305,7 @@ package final class Engine: Sendable {
             isForgetting = writer.mustForget
         }
 
-        var isBusy: Bool { isFolding || isLettingGo || isSweeping || isForgetting }
+        var isBusy: Bool { isFolding || isExpiring || isSweeping || isForgetting }
 
         /// Makes due what would be due much later by a clock that was ahead.
         func bringForward(to now: Instant, _ limits: Limits) {
@@ -349,7 +349,7 @@ package final class Engine: Sendable {
             if writer.hasErased { (work.isSweeping, work.isForgetting) = (true, true) }
         }
         // Other servers of a shared store move the journal on as well.
-        tellMoments(of: writer)
+        publishMoments(of: writer)
         let now = clock()
         if let jump = work.watch.look(now, monotonic()) {
             observer.clockJumped(byMilliseconds: jump)
@@ -358,7 +358,7 @@ package final class Engine: Sendable {
         writeLog(work, at: now)
         if now >= work.foldAt {
             work.isFolding = true
-            work.isLettingGo = true
+            work.isExpiring = true
             work.pass.begin()
             work.foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
         }
@@ -393,8 +393,8 @@ package final class Engine: Sendable {
         let writer = work.writer
         if work.isFolding {
             work.isFolding = writer.fold(limit: limits.foldPeople)
-        } else if work.isLettingGo {
-            work.isLettingGo = work.pass.step(writer, at: now)
+        } else if work.isExpiring {
+            work.isExpiring = work.pass.step(writer, at: now)
         } else if work.isSweeping {
             work.isSweeping = writer.sweep()
             if work.isSweeping { work.hasSwept = true }
@@ -509,7 +509,7 @@ package final class Engine: Sendable {
         let start = monotonic()
         let answers = writer.process(batch.map(\.job), at: clock())
         // Whoever has an answer finds its moment.
-        tellMoments(of: writer)
+        publishMoments(of: writer)
         if case .failure(.fault(let fault)) = answers.first {
             healthy.store(false, ordering: .relaxed)
             observer.faulted(fault)
@@ -521,8 +521,8 @@ package final class Engine: Sendable {
         answer(batch, answers)
     }
 
-    /// Tells all threads the moments of the journal.
-    private func tellMoments(of writer: Writer) {
+    /// Publishes to all threads the moments of the journal.
+    private func publishMoments(of writer: Writer) {
         if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
         if let latest = writer.latestMoment { latestJournalMoment.store(latest.milliseconds, ordering: .relaxed) }
     }

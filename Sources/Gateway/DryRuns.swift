@@ -71,7 +71,7 @@ package final class DryRuns: Sendable {
             return status
         }
         guard let status else { return nil }
-        let thread = WorkerThread(name: "onym-rehearse") { [self] in run(status, directory) }
+        let thread = WorkerThread(name: "onym-dry-run") { [self] in run(status, directory) }
         known.withLock { $0.thread = thread }
         return status
     }
@@ -131,10 +131,10 @@ package final class DryRuns: Sendable {
             let erased = try store.read { snapshot throws(StoreFault) in
                 try snapshot.erasedPeople(in: status.project)
             }
-            let rehearsal = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash, erased: erased)
+            let dryRun = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash, erased: erased)
             // The last calls of the log are in memory for a moment.
             log?.waitUntilWritten(milliseconds: DryRuns.logMilliseconds)
-            rehearsal.take(
+            dryRun.take(
                 try store.read { snapshot throws(StoreFault) in try snapshot.logNotes(in: status.project) })
             var logged = LogCursor(status.project)
             var place = JournalSequence.zero
@@ -145,19 +145,19 @@ package final class DryRuns: Sendable {
                     try logged.read(upTo: calls.last?.sequence ?? status.end, snapshot)
                     return calls
                 }
-                rehearsal.take(calls.lazy.filter { $0.sequence <= status.end }, &logged.calls)
+                dryRun.take(calls.lazy.filter { $0.sequence <= status.end }, &logged.calls)
                 place = calls.last?.sequence ?? status.end
                 isDone = place >= status.end
             }
-            while let call = logged.calls.first, call.place <= status.end { rehearsal.take(logged.calls.removeFirst()) }
-            rehearsal.skip(logged.repeats)
-            rehearsal.skipUnreadable(logged.unreadable)
+            while let call = logged.calls.first, call.place <= status.end { dryRun.take(logged.calls.removeFirst()) }
+            dryRun.skip(logged.repeats)
+            dryRun.skipUnreadable(logged.unreadable)
             // The calls of people that were erased meanwhile may have lost their values.
             let late = try store.read { snapshot throws(StoreFault) in
                 try snapshot.erasedPeople(in: status.project)
             }
-            rehearsal.skipUnreadable(late.subtracting(erased).count)
-            state = isDone ? .done(rehearsal.difference) : .stopped
+            dryRun.skipUnreadable(late.subtracting(erased).count)
+            state = isDone ? .done(dryRun.difference) : .stopped
         } catch {
             state = .failed(error)
         }

@@ -177,10 +177,10 @@ struct ControlClient {
             secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
             stores: ProjectStores(storeSettings, tests: receipts, opened.keys), signer: AnswerSigner(opened.keys),
             backups: backups?.tools ?? .none, isForTrying: isForTrying)
-        let rehearsals = DryRuns(store: store, log: nil, clock: SystemClock.now)
-        defer { rehearsals.stop() }
+        let dryRuns = DryRuns(store: store, log: nil, clock: SystemClock.now)
+        defer { dryRuns.stop() }
         inspection.begin(
-            store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: nil,
+            store: store, engine: engine, dryRuns: dryRuns, metrics: nil, openAPI: nil,
             clock: SystemClock.now)
         let server: ControlServer
         do throws(SystemFault) {

@@ -514,10 +514,10 @@ enum UndoCommand: ProgramCommand {
             throw .usage("--cascade is for calls, and \(word) is no call.")
         }
         if ["transfers", "aliases"].contains(path), arguments["if-seq"] != nil {
-            throw .usage("--if-seq is for calls, merges and splits, and \(word) is none of them.")
+            throw .usage("--if-seq is for calls, merges and splits only, and \(word) is an alias or a transfer.")
         }
         if ["transfers", "aliases"].contains(path), arguments["reason"] != nil {
-            throw .usage("--reason is for calls, merges and splits, and \(word) is none of them.")
+            throw .usage("--reason is for calls, merges and splits only, and \(word) is an alias or a transfer.")
         }
         // The ids of aliases are numbers, because the API of IDSync says so.
         let id = path == "aliases" ? String(word.dropFirst(2)) : word

@@ -84,7 +84,7 @@ package final class RunningServer: Sendable {
     private let gateway: Gateway
     private let lanes = LoopPosts()
     private let inspection: Inspection
-    private let rehearsals: DryRuns
+    private let dryRuns: DryRuns
     private let readers: Readers
     private let outbound: OutboundClient
     private let clockWatch: ClockWatch
@@ -120,9 +120,9 @@ package final class RunningServer: Sendable {
         store.watchHolds(metrics.held)
         let lastMoment = store.lastMoment
         engine = RunningServer.engine(configuration, store, metrics, lanes)
-        rehearsals = DryRuns(store: store, log: engine.log, clock: configuration.clock)
+        dryRuns = DryRuns(store: store, log: engine.log, clock: configuration.clock)
         inspection.begin(
-            store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
+            store: store, engine: engine, dryRuns: dryRuns, metrics: metrics,
             openAPI: OpenAPIDocument(surfaces, version: Program.version), clock: configuration.clock)
         clockWatch = ClockWatch(
             clock: configuration.clock, monotonic: MonotonicClock.nanoseconds, logger: configuration.logger)
@@ -418,7 +418,7 @@ package final class RunningServer: Sendable {
         outbound.stop()
         dispatcher.stop()
         webhookClient.stop()
-        rehearsals.stop()
+        dryRuns.stop()
         readers.stop()
         requestLog?.stop()
         engine.stop()
@@ -464,7 +464,7 @@ final class Inspection: Sendable {
     private struct Parts {
         let store: any Store
         let engine: Engine
-        let rehearsals: DryRuns
+        let dryRuns: DryRuns
         /// The metrics; nil if nothing counts.
         let metrics: RequestMetrics?
         /// The description of the API; nil for a command line that uses the store itself.
@@ -530,7 +530,7 @@ final class Inspection: Sendable {
                 return CompactCalls.Status(
                     isRunning: status.isRunning, isHeld: status.isHeld, pages: status.pages, doneAt: status.doneAt)
             },
-            backups: backups, rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
+            backups: backups, dryRuns: { [self] in parts.withLock { $0?.dryRuns } }, receipts: receipts,
             mint: mint, masterKeys: masterKeys, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
             keyLimit: { [self] key, now in gateway.withLock { $0 }?.limit(of: key, at: now) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
@@ -599,12 +599,12 @@ final class Inspection: Sendable {
     func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
 
     func begin(
-        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: OpenAPIDocument?,
+        store: any Store, engine: Engine, dryRuns: DryRuns, metrics: RequestMetrics?, openAPI: OpenAPIDocument?,
         clock: @escaping @Sendable () -> Instant
     ) {
         parts.withLock {
             $0 = Parts(
-                store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: openAPI, clock: clock)
+                store: store, engine: engine, dryRuns: dryRuns, metrics: metrics, openAPI: openAPI, clock: clock)
         }
     }
 

@@ -40,7 +40,7 @@ package final class SteppedServer {
     private let engine: Engine
     private let gateway: Gateway
     private let readers: Readers
-    private let rehearsals: DryRuns
+    private let dryRuns: DryRuns
     private let inspection: Inspection
     private let http: HTTPServer.SteppedServer
 
@@ -72,9 +72,9 @@ package final class SteppedServer {
         engine = Engine(
             store: store, lanes: 1, limits: surroundings.limits, clock: clock, monotonic: monotonic, observer: metrics,
             seed: surroundings.seed, hasThread: false, deliver: { _, work in rounds.post(work) })
-        rehearsals = DryRuns(store: store, log: engine.log, clock: clock)
+        dryRuns = DryRuns(store: store, log: engine.log, clock: clock)
         inspection.begin(
-            store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: nil, clock: clock)
+            store: store, engine: engine, dryRuns: dryRuns, metrics: metrics, openAPI: nil, clock: clock)
         readers = Readers(threads: 0)
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers,
@@ -111,7 +111,7 @@ package final class SteppedServer {
     /// Ends the server as a signal does: it writes what it has in memory.
     package func stop() {
         gateway.stop()
-        rehearsals.stop()
+        dryRuns.stop()
         readers.stop()
         engine.stop()
         inspection.end()

@@ -275,7 +275,7 @@ struct PurchaseCheckTests {
     }
 
     @Test("an operator asks a store, and is told why there is access", arguments: StoreKind.allCases)
-    func byHand(_ kind: StoreKind) throws {
+    func askedByOperator(_ kind: StoreKind) throws {
         let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
         scene.google.says("tok-1", scene.subscription())
         _ = try scene.buy("A", "tok-1")

@@ -257,8 +257,8 @@ struct OneUserTests {
         #expect(try client.config(two.token).isActive == true, "a deletion takes one of them")
     }
 
-    @Test("what the dialect keeps count of is not given or taken by hand", arguments: stores)
-    func byHand(_ kind: StoreKind) throws {
+    @Test("an administrator neither attaches nor detaches the identities that the dialect counts", arguments: stores)
+    func kept(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)
         let user = try client.user("e1")
         let path = "/onym/v1/people/\(user.user)/identities"

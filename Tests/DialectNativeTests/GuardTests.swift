@@ -218,8 +218,8 @@ struct GuardTests {
         #expect(attach.status == 400 && attach.code == "too_many_values", "\(attach)")
     }
 
-    @Test("identities are attached and detached by hand, with reasons", arguments: StoreKind.allCases)
-    func byHand(_ kind: StoreKind) throws {
+    @Test("identities are attached and detached by an administrator, with reasons", arguments: StoreKind.allCases)
+    func attached(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
         let (one, two) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
         let path = "/onym/v1/people/customerid:a/identities"

@@ -32,8 +32,8 @@ struct ImportCallTests {
     @Test("keep ids, are answered by all dialects, explained, and taken back", arguments: StoreKind.allCases)
     func whole(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
-        let rehearsal = try start(client, query: "?dry_run=true")
-        let expected = try client.post("/onym/v1/imports/\(rehearsal)/batches?position=0", ImportCallTests.file)
+        let dryRun = try start(client, query: "?dry_run=true")
+        let expected = try client.post("/onym/v1/imports/\(dryRun)/batches?position=0", ImportCallTests.file)
         #expect(expected.status == 200 && expected["taken"] as? Int == 10, "\(expected)")
         #expect(try client.get("/onym/v1/people/customerid:ada").status == 404, "a dry run changes nothing")
 

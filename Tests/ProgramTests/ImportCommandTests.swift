@@ -39,16 +39,16 @@ struct ImportCommandTests {
         }
     }
 
-    @Test("of the form facts: rehearsed, done, done again, mended, and taken back")
+    @Test("of the form facts: tried, done, done again, mended, and taken back")
     func facts() throws {
         #expect(run(["init"]).code == 0)
         let lines =
             ImportCommandTests.people(1...3)
             + [#"{"kind":"link","person":"-2","type":"customerid","value":"c1","since":"2024-01-01T00:00:00Z"}"#]
         let path = try write(ImportCommandTests.facts(lines))
-        let rehearsed = run(["import", "--dry-run", path])
-        #expect(rehearsed.code == 0 && rehearsed.text.contains("People: 3 taken"), "\(rehearsed)")
-        #expect(rehearsed.text.contains("Nothing was written."))
+        let tried = run(["import", "--dry-run", path])
+        #expect(tried.code == 0 && tried.text.contains("People: 3 taken"), "\(tried)")
+        #expect(tried.text.contains("Nothing was written."))
         #expect(run(["person", "customerid:c1"]).code != 0)
 
         let done = run(["import", path])

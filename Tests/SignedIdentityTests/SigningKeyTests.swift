@@ -159,11 +159,11 @@ struct SigningKeyTests {
         #expect(told.count == 6 && told.allSatisfy { ($0["data"] as? [String: Any])?["code"] != nil })
     }
 
-    @Test("what is only watched is no call that a rehearsal of other rules makes again")
-    func rehearsed() {
-        let rehearsal = StrategyDryRun(.default, for: ProjectID(rawValue: 1), Directory(), hash: World.hash)
+    @Test("what is only watched is no call that a dry run of other rules makes again")
+    func watched() {
+        let dryRun = StrategyDryRun(.default, for: ProjectID(rawValue: 1), Directory(), hash: World.hash)
         func take(_ kind: ActKind, _ answer: RecordedCall.Answer) {
-            rehearsal.take(
+            dryRun.take(
                 RecordedCall(
                     sequence: JournalSequence(rawValue: 1), at: Instant(milliseconds: 1),
                     project: ProjectID(rawValue: 1),
@@ -171,9 +171,9 @@ struct SigningKeyTests {
                     facts: []))
         }
         take(.unproven, .refused("identity_token_missing"))
-        #expect(rehearsal.calls == 0)
+        #expect(dryRun.calls == 0)
         take(.claim, .reply(Reply(Done())))
-        #expect(rehearsal.calls == 1)
+        #expect(dryRun.calls == 1)
     }
 
     @Test("what is refused is in the journal, once a day for each key, person and reason", arguments: stores)

@@ -20,11 +20,11 @@ struct ImportContractTests {
             id = try #require(started.as(ImportShown.self)).progress.id
         }
 
-        func take(_ records: [ImportRecord], rehearsal: ImportRehearsal? = nil) throws -> [ImportOutcome] {
+        func take(_ records: [ImportRecord], dryRun: ImportDryRun? = nil) throws -> [ImportOutcome] {
             let to = Import.Place(position: position + UInt64(records.count), line: 0, crc: 0)
             let reply = try fixture.process(
-                ImportRecords(id, from: position, to: to, records, rehearsal: rehearsal))
-            rehearsal?.keep()
+                ImportRecords(id, from: position, to: to, records, dryRun: dryRun))
+            dryRun?.keep()
             position = to.position
             return try #require(reply.as(Imported.self)).results.map(\.outcome)
         }
@@ -204,7 +204,7 @@ struct ImportContractTests {
         }
     }
 
-    @Test("with equal results, twice like once, rehearsed like done, and back again", arguments: Soak.seeds(6))
+    @Test("with equal results, twice like once, dry runs like imports, and back again", arguments: Soak.seeds(6))
     func histories(_ seed: UInt64) throws {
         var model: [[ImportOutcome]] = []
         for kind in StoreKind.simulated(seed, postgresOneIn: 2) {
@@ -217,14 +217,14 @@ struct ImportContractTests {
             let onConflict: Import.OnConflict = random.oneIn(2) ? .join : .refuse
             let batches = (0..<5).map { _ in ImportContractTests.records(&random, 40) }
             let importing = try Importing(fixture, onConflict)
-            let rehearsed = try Importing(fixture, onConflict)
+            let tried = try Importing(fixture, onConflict)
             let progress = try fixture.store.read { snapshot throws(StoreFault) in
-                try snapshot.importing(rehearsed.id, in: World.project)
+                try snapshot.importing(tried.id, in: World.project)
             }
-            let rehearsal = ImportRehearsal(try #require(progress))
+            let dryRun = ImportDryRun(try #require(progress))
             let before = fixture.store.counts.lastSequence
-            let expected = try batches.map { try rehearsed.take($0, rehearsal: rehearsal) }
-            #expect(fixture.store.counts.lastSequence == before, "a rehearsal changes nothing")
+            let expected = try batches.map { try tried.take($0, dryRun: dryRun) }
+            #expect(fixture.store.counts.lastSequence == before, "a dry run changes nothing")
             let taken = try batches.map { try importing.take($0) }
             if model.isEmpty { model = taken }
             for (number, batch) in batches.enumerated() {
@@ -233,7 +233,7 @@ struct ImportContractTests {
                     guard outcome != expected[number][place] || outcome != model[number][place] else { continue }
                     Issue.record(
                         """
-                        \(kind) \(seed): \(record) is \(outcome.name), \(expected[number][place].name) in a rehearsal and \
+                        \(kind) \(seed): \(record) is \(outcome.name), \(expected[number][place].name) in a dry run and \
                         \(model[number][place].name) on the first store
                         """)
                 }

@@ -71,7 +71,7 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     if (last) delete result.last_seq;
     return result;
   };
-  const rehearse = () => {
+  const dryRun = () => {
     const mine = turn += 1;
     seen = null;
     look();
@@ -84,7 +84,7 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     });
   };
   const anew = async () => {
-    await rehearse();
+    await dryRun();
     show(trouble, h("p", { class: "failure", role: "alert" }, "Something changed meanwhile. Look again."));
   };
   reason.addEventListener("input", look);
@@ -97,7 +97,7 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
         seen = null;
         look();
         clearTimeout(timer);
-        timer = setTimeout(rehearse, 300);
+        timer = setTimeout(dryRun, 300);
       } });
     return h("div", { class: "field" }, h("label", { for: name }, field.label),
       field.help && h("p", { class: "soft", id: `${name}-help` }, field.help), input);
@@ -125,7 +125,7 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     }
   });
   close = open(title, form, [], () => { clearTimeout(timer); turn += 1; });
-  rehearse();
+  dryRun();
 }
 
 export { facts };

@@ -217,7 +217,7 @@ extension Snapshot {
 extension [UInt8] {
     /// The bytes of a JSON object with additional members at its beginning. The object has at least one member.
     func object(beginningWith members: String) -> [UInt8] {
-        precondition(count > 2, "An object that has no member cannot be gone on with.")
+        precondition(count > 2, "Only an object with a member takes further members.")
         return Array("{\(members),".utf8) + dropFirst()
     }
 }

@@ -265,7 +265,7 @@ package final class StrategyDryRun {
         case .identify(let occasion): identify(occasion, call)
         case .modify: modify(call)
         case .ingest: ingest(call, madeSomebody)
-        case .attach, .detach, .release: byHand(call)
+        case .attach, .detach, .release: identityAct(of: call)
         // The rules do not decide the result of other calls.
         case nil: nil
         }
@@ -323,7 +323,7 @@ package final class StrategyDryRun {
     }
 
     /// The act of an administrator on one identity.
-    private func byHand(_ call: RecordedCall) -> (any Act)? {
+    private func identityAct(of call: RecordedCall) -> (any Act)? {
         for fact in call.facts {
             switch fact {
             case .linked(let person, let type, let value):

@@ -89,7 +89,7 @@ package struct ExportPage {
                     try readCalls(&place) { page, call throws(StoreFault) in try page.takePeople(call, begin) }
                 case .rows: try readRows(&place)
                 case .holdings:
-                    try readCalls(&place) { page, call throws(StoreFault) in try page.takeBelongings(call, begin) }
+                    try readCalls(&place) { page, call throws(StoreFault) in try page.takeHoldings(call, begin) }
                 }
             if !isDone { break }
             if form == .graph { return }
@@ -266,23 +266,23 @@ package struct ExportPage {
     // MARK: - Access, installs and aliases
 
     /// The documents of access, installs and aliases.
-    private static let belongings: Set<DocumentKind> = [.accessUser, .purchase, .install, .alias, .aliasesOfPerson]
+    private static let holdingKinds: Set<DocumentKind> = [.accessUser, .purchase, .install, .alias, .aliasesOfPerson]
 
-    private mutating func takeBelongings(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
+    private mutating func takeHoldings(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
         for fact in call.facts {
             switch fact {
             case .personMade(let person):
-                if known.withBelongings.contains(person) { try takeBelongings(of: person) }
+                if known.withHoldings.contains(person) { try takeHoldings(of: person) }
             case .documentPut(let person, let kind):
                 guard place.since.rawValue > 0 else { continue }
-                if ExportPage.belongings.contains(kind) { try takeBelongings(of: person) }
+                if ExportPage.holdingKinds.contains(kind) { try takeHoldings(of: person) }
             case .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowsAdded: break
             }
         }
     }
 
     /// Takes what a person has now. A state that is later than the export is also in the next export.
-    private mutating func takeBelongings(of person: PersonID) throws(StoreFault) {
+    private mutating func takeHoldings(of person: PersonID) throws(StoreFault) {
         guard isThere(person), settled.insert(person).inserted else { return }
         let identities = try snapshot.identities(of: person)
         let holdings = try Holdings(of: person, identities: identities, in: project, snapshot)

@@ -5,7 +5,7 @@ struct KnownPeople {
     private var documents: [DocumentKey: [UInt8]] = [:]
     private var identities: [PersonID: [HeldIdentity]] = [:]
     /// The people made by the calls who have installs, access or aliases.
-    private(set) var withBelongings: Set<PersonID> = []
+    private(set) var withHoldings: Set<PersonID> = []
 
     init() {}
 
@@ -30,7 +30,7 @@ struct KnownPeople {
             }
         }
         if place.part == .holdings {
-            try readBelongings(of: made, snapshot)
+            try readHoldings(of: made, snapshot)
             return
         }
         try read(made.map(ImportedPerson.key), snapshot)
@@ -47,14 +47,14 @@ struct KnownPeople {
         documents.merge(try snapshot.documents(keys)) { $1 }
     }
 
-    private mutating func readBelongings(of made: [PersonID], _ snapshot: any Snapshot) throws(StoreFault) {
+    private mutating func readHoldings(of made: [PersonID], _ snapshot: any Snapshot) throws(StoreFault) {
         if made.isEmpty { return }
-        withBelongings = Set(try snapshot.keys(of: [.linkingInstallID], heldBy: made).map(\.person))
+        withHoldings = Set(try snapshot.keys(of: [.linkingInstallID], heldBy: made).map(\.person))
         let (access, aliases) = (
             try snapshot.documents(made.map(AccessUser.key)), try snapshot.documents(made.map(AliasList.key))
         )
         for person in made where access[AccessUser.key(person)] != nil || aliases[AliasList.key(of: person)] != nil {
-            withBelongings.insert(person)
+            withHoldings.insert(person)
         }
     }
 

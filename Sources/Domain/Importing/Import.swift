@@ -330,7 +330,7 @@ extension Refusal {
     package static let importEnded = Refusal(
         .conflict, "import_ended", "The import is finished or undone, so it takes no more records.")
 
-    package static let rehearsalTooLarge = Refusal(
+    package static let dryRunTooLarge = Refusal(
         .unprocessable, "dry_run_too_large",
         "The results of this dry run do not fit into memory. Try a part of the file, or import it: an import can be undone."
     )

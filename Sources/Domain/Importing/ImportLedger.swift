@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The facts of an import that the store does not have yet: those of the present batch, and in a rehearsal those of all
+/// The facts of an import that the store does not have yet: those of the present batch, and in a dry run those of all
 /// batches.
 struct ImportLedger: Sendable {
     /// The new people.
@@ -105,7 +105,7 @@ struct ImportLedger: Sendable {
 
 /// The results of the batches of an import that changes nothing. Each batch proposes its results, and the caller keeps them
 /// after the decision, because a writer may decide a batch twice.
-package final class ImportRehearsal: Sendable {
+package final class ImportDryRun: Sendable {
     private struct State {
         var progress: Import
         var ledger = ImportLedger()
@@ -116,7 +116,7 @@ package final class ImportRehearsal: Sendable {
 
     private let state: Mutex<State>
 
-    /// The greatest size of a rehearsal's results.
+    /// The greatest size of a dry run's results.
     package static let bytesAtMost = 1 << 30
 
     package init(_ progress: Import) { state = Mutex(State(progress: progress)) }
@@ -145,7 +145,7 @@ package final class ImportRehearsal: Sendable {
         }
     }
 
-    /// Ends the rehearsal.
+    /// Ends the dry run.
     package func finish(at moment: Instant) {
         state.withLock { state in
             state.progress.state = .finished

@@ -8,13 +8,13 @@ package struct ImportRecords: Act {
     package let from: UInt64
     package let to: Import.Place
     package let records: [ImportRecord]
-    /// The results of earlier batches of a rehearsal; nil for an import that keeps its records.
-    package let rehearsal: ImportRehearsal?
+    /// The results of earlier batches of a dry run; nil for an import that keeps its records.
+    package let dryRun: ImportDryRun?
 
     package init(
-        _ id: ImportID, from: UInt64, to: Import.Place, _ records: [ImportRecord], rehearsal: ImportRehearsal? = nil
+        _ id: ImportID, from: UInt64, to: Import.Place, _ records: [ImportRecord], dryRun: ImportDryRun? = nil
     ) {
-        (self.id, self.from, self.to, self.records, self.rehearsal) = (id, from, to, records, rehearsal)
+        (self.id, self.from, self.to, self.records, self.dryRun) = (id, from, to, records, dryRun)
     }
 
     package static var kinds: [ActKind] { [.importRecords] }
@@ -49,21 +49,21 @@ package struct ImportRecords: Act {
     }
 
     /// Takes the records that nothing stored contradicts, and moves the import's place behind the batch. Throws
-    /// `noSuchImport`, `importEnded`, and `wrongPosition` if the batch does not begin at the import's place. A rehearsal
+    /// `noSuchImport`, `importEnded`, and `wrongPosition` if the batch does not begin at the import's place. A dry run
     /// changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Imported> {
         var progress: Import
-        if let rehearsal {
-            progress = rehearsal.progress
+        if let dryRun {
+            progress = dryRun.progress
         } else {
             progress = try view.importing(id, in: project)
         }
         guard progress.state == .running else { throw .importEnded }
         guard progress.place.position == from else { throw .wrongPosition(progress.place) }
-        let ledger = rehearsal?.settledLedger() ?? ImportLedger()
-        if ledger.byteCount > ImportRehearsal.bytesAtMost { throw .rehearsalTooLarge }
+        let ledger = dryRun?.settledLedger() ?? ImportLedger()
+        if ledger.byteCount > ImportDryRun.bytesAtMost { throw .dryRunTooLarge }
         let importing = Importing(progress, stamp, in: project, view, ledger)
         var results: [Imported.Result] = []
         results.reserveCapacity(records.count)
@@ -81,8 +81,8 @@ package struct ImportRecords: Act {
         progress.changedAt = stamp.at
         let reply = Imported(
             id: id, call: stamp.person, results: results, access: importing.access, progress: progress)
-        if let rehearsal {
-            rehearsal.propose(progress, importing.ledger)
+        if let dryRun {
+            dryRun.propose(progress, importing.ledger)
             return Decision(reply)
         }
         return Decision(

@@ -213,11 +213,11 @@ extension IdentityTokenFault {
         case .unknownKey: "The token's kid is not a signing key of the project, or the key was retired."
         case .wrongAlgorithm: "The token's alg is not the algorithm of its key."
         case .wrongSignature: "The token's signature is invalid."
-        case .expired: "The one that it has is over (exp)."
+        case .expired: "The token has expired (exp)."
         case .tooLong: "The token expires more than 24 hours from now (exp)."
         case .notYet: "The token is from the future (nbf, iat)."
         case .wrongAudience: "The token is for another audience (aud)."
-        case .otherIdentity: "The one that it has is for another user (sub), or another type of identity (type)."
+        case .otherIdentity: "The token is for another user (sub), or another type of identity (type)."
         }
     }
 }

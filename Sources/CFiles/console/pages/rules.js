@@ -100,7 +100,7 @@ export default async function rules(place, { heading, leave, again }) {
     dry: async () => differences((await get("/strategy")), draft), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
     run: (_, _reason, options) => put("/strategy", changed(document, draft), options), done: () => { tell("The rules are in force."); again(); },
   }) }, "Put in force…");
-  const tryButton = h("button", { type: "button", disabled: true, onclick: () => rehearse() }, "Try on what happened");
+  const tryButton = h("button", { type: "button", disabled: true, onclick: () => dryRun() }, "Try on what happened");
   function look() {
     const found = differences(document, draft);
     show(differing, found.length ? comparison(found) : h("p", { class: "soft" }, "The form has the rules in force."));
@@ -112,7 +112,7 @@ export default async function rules(place, { heading, leave, again }) {
 
   const gone = new AbortController();
   leave(() => gone.abort());
-  async function rehearse() {
+  async function dryRun() {
     const body = JSON.stringify(draft);
     show(trouble);
     tryButton.disabled = true;

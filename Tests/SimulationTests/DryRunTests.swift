@@ -3,10 +3,10 @@ import Engine
 import TestKit
 import Testing
 
-/// Calls by chance under some rules; then the journal is rehearsed under others. What comes of it is what a fresh store
+/// Calls by chance under some rules; then a dry run decides the journal under others. What comes of it is what a fresh store
 /// holds that was given the same calls under the other rules from the start.
-@Suite("The journal rehearsed under other rules")
-struct RehearsalTests {
+@Suite("A dry run of the journal under other rules")
+struct DryRunTests {
     static let seeds = Soak.histories(40)
     /// So many histories for each seed.
     private static let histories: UInt64 = 25
@@ -14,25 +14,25 @@ struct RehearsalTests {
     @Test("comes to what a fresh store comes to", arguments: seeds)
     func equalsFreshStore(_ seed: UInt64) throws {
         var compared = 0
-        for number in 0..<RehearsalTests.histories {
+        for number in 0..<DryRunTests.histories {
             let kind: StoreKind = number == 0 ? .sqlite : .memory
-            let history = RehearsedHistory(kind, seed: seed &* 1000 + number)
+            let history = DryRunHistory(kind, seed: seed &* 1000 + number)
             defer { history.end() }
             try history.play()
             let hint = "ONYM_SEED=\(seed), history \(number):\n\(history.told.joined(separator: "\n"))"
-            let rehearsal = try history.rehearse()
-            let isExact = rehearsal.difference.unknown.repeats == 0 && rehearsal.difference.unknown.hashOnly == 0
-            #expect((rehearsal.difference.unknown.gapSeconds > 0) == history.wasKilled, "\(hint)")
+            let dryRun = try history.dryRun()
+            let isExact = dryRun.difference.unknown.repeats == 0 && dryRun.difference.unknown.hashOnly == 0
+            #expect((dryRun.difference.unknown.gapSeconds > 0) == history.wasKilled, "\(hint)")
             if history.hasLost { continue }
             if history.isUnsure || !isExact, !history.erased.isEmpty || history.hasRepeats { continue }
             compared += 1
-            let (would, fresh) = (history.reading(of: rehearsal), try history.readingOfFreshStore())
+            let (would, fresh) = (history.reading(of: dryRun), try history.readingOfFreshStore())
             let differing = zip(would, fresh).filter { $0 != $1 }
             if !differing.isEmpty || would.count != fresh.count {
                 Issue.record("\(hint)\n\(differing.map { "would: \($0.0), fresh: \($0.1)" }.joined(separator: "\n"))")
                 return
             }
-            let difference = rehearsal.difference
+            let difference = dryRun.difference
             let expected = history.expected()
             var unknown = difference.unknown
             // The log has no values, other presets may block others, and an erasure removes its values from other calls.
@@ -51,15 +51,15 @@ struct RehearsalTests {
             if history.hasRepeats || !history.erased.isEmpty { continue }
             #expect(difference.elsewhere == expected.elsewhere && difference.refused == expected.refused, "\(hint)")
         }
-        #expect(compared > 0, "none of \(RehearsalTests.histories) histories was compared")
+        #expect(compared > 0, "none of \(DryRunTests.histories) histories was compared")
     }
 
     @Test("is no different under the rules that hold", arguments: StoreKind.allCases)
     func sameRules(_ kind: StoreKind) throws {
-        let history = RehearsedHistory(kind, seed: 7, rules: .same)
+        let history = DryRunHistory(kind, seed: 7, rules: .same)
         defer { history.end() }
         try history.play()
-        let difference = try history.rehearse().difference
+        let difference = try history.dryRun().difference
         #expect(difference.elsewhere == 0 && difference.refused == 0)
         #expect(difference.split == 0 && difference.joined == 0 && difference.accessMoved == 0)
         #expect(difference.peopleNow == difference.peopleThen && difference.peopleNow > 0)
@@ -68,28 +68,28 @@ struct RehearsalTests {
     @Test("calls of which an older journal keeps too little are counted, and nothing is made of them")
     func unknown() throws {
         let fixture = try StoreFixture(.memory)
-        let rehearsal = StrategyDryRun(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
+        let dryRun = StrategyDryRun(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
         let answers: [(ActKind, Reply)] = [
             (.recordPurchase, Reply(AccessReply.purchased(user: "u", isNew: true, transfer: nil))),
             (.accessIdentity, Reply(AccessReply.identified(identity: "i", user: "u"))),
             (.resetInstall, Reply(LinkingReply.reset(nil))),
         ]
         for (number, (kind, reply)) in answers.enumerated() {
-            rehearsal.take(
+            dryRun.take(
                 RecordedCall(
                     sequence: JournalSequence(rawValue: Int64(number + 2)), at: fixture.clock.now,
                     project: World.project,
                     key: nil, requestID: "r", kind: kind, person: PersonID(rawValue: 5), inputs: [],
                     answer: .reply(reply), facts: []))
         }
-        let difference = rehearsal.difference
+        let difference = dryRun.difference
         #expect(difference.access.unknown == 2 && difference.installs.unknown == 1)
         #expect(difference.access.calls == 0 && difference.installs.calls == 0)
     }
 }
 
 /// A store under some rules and a fresh one under others, with the same calls.
-private final class RehearsedHistory {
+private final class DryRunHistory {
     enum Rules { case same, other }
 
     private let live: StoreFixture
@@ -131,7 +131,7 @@ private final class RehearsedHistory {
         (self.live, self.fresh) = (live, fresh)
         guard let log = try? live.learnCalls() else { preconditionFailure("The log cannot be read.") }
         self.log = log
-        let (first, second) = (RehearsedHistory.rules(&generator), RehearsedHistory.rules(&generator))
+        let (first, second) = (DryRunHistory.rules(&generator), DryRunHistory.rules(&generator))
         guard (try? live.set(.edit(first))) != nil,
             (try? fresh.set(.edit(rules == .same ? first : second))) != nil
         else { preconditionFailure("Rules that were made by chance do not work.") }
@@ -197,7 +197,7 @@ private final class RehearsedHistory {
             }
         case 11..<15:
             guard let person = person(&generator) else { return }
-            let type = RehearsedHistory.types.randomElement(using: &generator) ?? .email
+            let type = DryRunHistory.types.randomElement(using: &generator) ?? .email
             let (old, new) = (value(), value())
             let hasOld = generator.oneIn(2)
             try call { fixture in
@@ -223,7 +223,7 @@ private final class RehearsedHistory {
             }
         case 18:
             guard let person = person(&generator) else { return }
-            let (type, value) = (RehearsedHistory.types.randomElement(using: &generator) ?? .email, value())
+            let (type, value) = (DryRunHistory.types.randomElement(using: &generator) ?? .email, value())
             let attaches = generator.oneIn(2)
             try call { fixture in
                 let (identity, person) = (fixture.identity(type, value), self.who(person, in: fixture))
@@ -274,7 +274,7 @@ private final class RehearsedHistory {
     private func names() -> (StoreFixture) -> [Identity] {
         var names: [(IdentityType, String)] = []
         while names.isEmpty {
-            for type in RehearsedHistory.types where generator.oneIn(3) { names.append((type, value())) }
+            for type in DryRunHistory.types where generator.oneIn(3) { names.append((type, value())) }
         }
         return { fixture in names.map { fixture.identity($0.0, $0.1) } }
     }
@@ -296,7 +296,7 @@ private final class RehearsedHistory {
         }
         let answer = live.process([act])[0]
         let isJournalled = live.changes > before
-        told.append("\(RehearsedHistory.short(act)): \(answer)\(isJournalled ? "" : " (no entry)")")
+        told.append("\(DryRunHistory.short(act)): \(answer)\(isJournalled ? "" : " (no entry)")")
         if case .success(let reply) = answer {
             if let merge = reply.as(Merge.self) { liveMerges.append(merge.id) }
             if let people = reply.as(Erased.self)?.people { erased.formUnion(people) }
@@ -322,7 +322,7 @@ private final class RehearsedHistory {
         let knownThere = fresh.store.counts.people
         let before = fresh.store.counts.merges
         let other = fresh.process([command(fresh)])[0]
-        told.append("    there \(RehearsedHistory.short(command(fresh))): \(other)")
+        told.append("    there \(DryRunHistory.short(command(fresh))): \(other)")
         if let merge = command(fresh) as? MergePeople, merge.from.rawValue == 0 || merge.into.rawValue == 0 {
             isUnsure = true
         }
@@ -378,37 +378,37 @@ private final class RehearsedHistory {
         }
     }
 
-    // MARK: - Rehearsing
+    // MARK: - The dry run
 
-    func rehearse() throws -> StrategyDryRun {
+    func dryRun() throws -> StrategyDryRun {
         live.writer.writeLog(within: LogLimit(), at: live.clock.now, isLast: true)
         while live.writer.forgetInLog(at: live.clock.now) {}
         let erased = try live.store.read { snapshot throws(StoreFault) in
             try snapshot.erasedPeople(in: World.project)
         }
-        let rehearsal = StrategyDryRun(
+        let dryRun = StrategyDryRun(
             proposed, for: World.project, live.store.directory, hash: live.store.hash, erased: erased)
         try live.store.read { snapshot throws(StoreFault) in
-            rehearsal.take(try snapshot.logNotes(in: World.project))
+            dryRun.take(try snapshot.logNotes(in: World.project))
             var log = LogCursor(World.project)
             var last = JournalSequence.zero
             while true {
                 let page = try snapshot.calls(after: last, limit: 7)
                 try log.read(upTo: page.last?.sequence ?? last, snapshot)
-                rehearsal.take(page, &log.calls)
+                dryRun.take(page, &log.calls)
                 guard let end = page.last else { break }
                 last = end.sequence
             }
-            for call in log.calls { rehearsal.take(call) }
-            rehearsal.skip(log.repeats)
+            for call in log.calls { dryRun.take(call) }
+            dryRun.skip(log.repeats)
         }
-        return rehearsal
+        return dryRun
     }
 
     /// Who holds what, and who is one with whom; people go by when they were made.
-    func reading(of rehearsal: StrategyDryRun) -> [String] {
-        let people = rehearsal.everybody
-        return reading(people, rehearsal.root) { rehearsal.holders(of: live.identity($0, $1)) }
+    func reading(of dryRun: StrategyDryRun) -> [String] {
+        let people = dryRun.everybody
+        return reading(people, dryRun.root) { dryRun.holders(of: live.identity($0, $1)) }
     }
 
     func readingOfFreshStore() throws -> [String] {
@@ -429,7 +429,7 @@ private final class RehearsedHistory {
         var numbers: [PersonID: Int] = [:]
         for (number, person) in people.enumerated() { numbers[person] = number }
         var lines = people.map { "\(numbers[$0] ?? -1) is \(numbers[root($0)] ?? -1)" }
-        for type in RehearsedHistory.types + [.claimAnonymousID, .claimUserID] {
+        for type in DryRunHistory.types + [.claimAnonymousID, .claimUserID] {
             for value in 0..<5 {
                 let holders = holders(type, "v\(value)").map { numbers[$0] ?? -1 }.sorted()
                 lines.append("\(type.name) v\(value): \(holders)")

@@ -3,27 +3,27 @@ import Engine
 import TestKit
 import Testing
 
-/// Purchases, identities, restores and transfers that are moved back, by chance; then the journal is rehearsed by other
+/// Purchases, identities, restores and transfers that are moved back, by chance; then a dry run decides the journal with other
 /// strategies. What comes of it is what a fresh store holds that had those from the start.
-@Suite("The journal rehearsed by other ways of restoring")
-struct AccessRehearsalTests {
+@Suite("A dry run of the journal with other ways of restoring")
+struct AccessDryRunTests {
     private static let histories: UInt64 = 20
 
     @Test("comes to what a fresh store comes to", arguments: Soak.histories(12))
     func equalsFreshStore(_ seed: UInt64) throws {
         var differing = 0
-        for number in 0..<AccessRehearsalTests.histories {
+        for number in 0..<AccessDryRunTests.histories {
             let kind: StoreKind = number == 0 ? .sqlite : .memory
             let history = try RestoredHistory(kind, seed: seed &* 1000 + number)
             for _ in 0..<60 { try history.step() }
             let hint = "ONYM_SEED=\(seed), history \(number):\n\(history.told.joined(separator: "\n"))"
-            let rehearsal = try history.rehearse()
-            let (would, fresh) = (try history.reading(of: rehearsal), try history.readingOfFreshStore())
+            let dryRun = try history.dryRun()
+            let (would, fresh) = (try history.reading(of: dryRun), try history.readingOfFreshStore())
             guard would == fresh else {
                 Issue.record("\(hint)\nwould: \(would)\nfresh: \(fresh)")
                 return
             }
-            let difference = rehearsal.difference.access
+            let difference = dryRun.difference.access
             #expect(difference.calls == history.otherwise && difference.unknown == 0, "\(difference) \(hint)")
             differing += difference.gaining + difference.losing
         }
@@ -34,7 +34,7 @@ struct AccessRehearsalTests {
     func sameStrategies(_ kind: StoreKind) throws {
         let history = try RestoredHistory(kind, seed: 7, isSame: true)
         for _ in 0..<60 { try history.step() }
-        let difference = try history.rehearse().difference.access
+        let difference = try history.dryRun().difference.access
         #expect(difference.restores > 0 && difference.calls == 0 && difference.unknown == 0)
         #expect(difference.gaining == 0 && difference.losing == 0 && difference.samples.isEmpty)
     }
@@ -225,15 +225,15 @@ private final class RestoredHistory {
         return (here, other)
     }
 
-    // MARK: - Rehearsing
+    // MARK: - The dry run
 
-    func rehearse() throws -> StrategyDryRun {
-        let rehearsal = StrategyDryRun(
+    func dryRun() throws -> StrategyDryRun {
+        let dryRun = StrategyDryRun(
             there.strategies.current.strategy, for: World.project, live.store.directory, hash: live.store.hash)
         try live.store.read { snapshot throws(StoreFault) in
-            for call in try snapshot.calls(after: .zero, limit: 100_000) { rehearsal.take(call) }
+            for call in try snapshot.calls(after: .zero, limit: 100_000) { dryRun.take(call) }
         }
-        return rehearsal
+        return dryRun
     }
 
     private static let users = (0..<3).flatMap { ["\($0)", "made \($0)"] }
@@ -257,10 +257,10 @@ private final class RestoredHistory {
         return "\(transaction): \(text(owners)) by \(text(payers))"
     }
 
-    func reading(of rehearsal: StrategyDryRun) throws -> [String] {
+    func reading(of dryRun: StrategyDryRun) throws -> [String] {
         let names = try users(live)
         return bought.indices.map { transaction in
-            guard let holders = rehearsal.holders(of: purchase(transaction, live)) else {
+            guard let holders = dryRun.holders(of: purchase(transaction, live)) else {
                 return "\(transaction): none"
             }
             return line(transaction, holders.owners, holders.payers, names)

@@ -3,29 +3,29 @@ import Engine
 import TestKit
 import Testing
 
-/// Installs by chance under policies that change; then the journal is rehearsed under another. What comes of it is what a
+/// Installs by chance under policies that change; then a dry run decides the journal under another. What comes of it is what a
 /// fresh store holds that had that policy from the start.
-@Suite("The journal rehearsed under another activation policy")
-struct InstallRehearsalTests {
+@Suite("A dry run of the journal under another activation policy")
+struct InstallDryRunTests {
     private static let histories: UInt64 = 20
 
     @Test("comes to what a fresh store comes to", arguments: Soak.histories(12))
     func equalsFreshStore(_ seed: UInt64) throws {
         var differing = 0
-        for number in 0..<InstallRehearsalTests.histories {
+        for number in 0..<InstallDryRunTests.histories {
             let kind: StoreKind = number == 0 ? .sqlite : .memory
             let history = try InstallHistory(kind, seed: seed &* 1000 + number)
             for _ in 0..<50 { try history.step() }
             let hint = "ONYM_SEED=\(seed), history \(number):\n\(history.told.joined(separator: "\n"))"
-            let rehearsal = try history.rehearse()
-            let (would, fresh) = (rehearsal.installs, try history.standing(.there))
+            let dryRun = try history.dryRun()
+            let (would, fresh) = (dryRun.installs, try history.standing(.there))
             for (install, state) in fresh where would[install] != state {
                 Issue.record("\(hint)\n\(install) would be \(String(describing: would[install])), is \(state)")
                 return
             }
             // Of whoever was erased the journal does not keep what they were answered.
             guard !history.hasErased else { continue }
-            let difference = rehearsal.difference.installs
+            let difference = dryRun.difference.installs
             let now = try history.standing(.live)
             #expect(difference.activeNow == now.values.count { $0 == .active }, "\(hint)")
             #expect(difference.activeThen == fresh.values.count { $0 == .active }, "\(hint)")
@@ -42,7 +42,7 @@ struct InstallRehearsalTests {
     func samePolicy(_ kind: StoreKind) throws {
         let history = try InstallHistory(kind, seed: 7, isSame: true)
         for _ in 0..<50 { try history.step() }
-        let difference = try history.rehearse().difference.installs
+        let difference = try history.dryRun().difference.installs
         #expect(difference.otherwise == 0 && difference.calls == 0 && difference.activeNow > 0)
         #expect(difference.displacedNow == difference.displacedThen)
     }
@@ -294,15 +294,15 @@ private final class InstallHistory {
         if was.state != would.state || compares != known { otherwise += 1 }
     }
 
-    // MARK: - Rehearsing
+    // MARK: - The dry run
 
-    func rehearse() throws -> StrategyDryRun {
-        let rehearsal = StrategyDryRun(
+    func dryRun() throws -> StrategyDryRun {
+        let dryRun = StrategyDryRun(
             there.strategies.current.strategy, for: World.project, live.store.directory, hash: live.store.hash)
         try live.store.read { snapshot throws(StoreFault) in
-            for call in try snapshot.calls(after: .zero, limit: 100_000) { rehearsal.take(call) }
+            for call in try snapshot.calls(after: .zero, limit: 100_000) { dryRun.take(call) }
         }
-        return rehearsal
+        return dryRun
     }
 
     private func install(_ id: InstallID, _ fixture: StoreFixture) throws -> Install? {

@@ -4,7 +4,7 @@ import Testing
 
 /// What a person has in every dialect, as it is shown, exported and merged, on every store.
 @Suite("What a person has")
-struct BelongingsTests {
+struct HoldingsTests {
     /// A person of each dialect, merged one after the other into the one of IDSync.
     private struct Scene {
         let client: NativeClient

@@ -4,9 +4,9 @@ import Testing
 
 /// Trying rules on the journal, over HTTP, on every store.
 @Suite("/onym/v1/strategy/dry-run")
-struct RehearsalCallsTests {
+struct DryRunCallsTests {
     /// Begins a dry run and waits until it is over.
-    private func rehearse(_ client: NativeClient, _ strategy: String) throws -> NativeClient.Answer {
+    private func dryRun(_ client: NativeClient, _ strategy: String) throws -> NativeClient.Answer {
         var answer = try client.post("/onym/v1/strategy/dry-run", #"{"strategy":\#(strategy)}"#)
         #expect(answer.status == 202, "\(answer)")
         let id = try #require(answer.text("id"))
@@ -34,7 +34,7 @@ struct RehearsalCallsTests {
         #expect(try client.identify(#"{"customerid":"a","ios_idfv":"D"}"#) == one)
         #expect(try client.identify(#"{"customerid":"b","ios_idfv":"E"}"#) != one)
         let before = try client.get("/onym/v1/strategy").wire.body
-        let answer = try rehearse(client, #"{"preset":"profile_link"}"#)
+        let answer = try dryRun(client, #"{"preset":"profile_link"}"#)
         #expect(part(answer, "calls") == ["made_again": 3, "elsewhere": 1, "refused": 0], "\(answer)")
         #expect(
             part(answer, "people") == ["now": 2, "then": 3, "split": 1, "joined": 0, "access_moved": 0], "\(answer)")
@@ -52,7 +52,7 @@ struct RehearsalCallsTests {
     func same(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
         for number in 0..<5 { try client.identify(#"{"customerid":"c\#(number % 3)","email":"e\#(number)"}"#) }
-        let answer = try rehearse(client, "{}")
+        let answer = try dryRun(client, "{}")
         #expect(part(answer, "calls")["elsewhere"] == 0 && part(answer, "people")["now"] == 3, "\(answer)")
         #expect(part(answer, "people")["then"] == 3)
     }
@@ -66,7 +66,7 @@ struct RehearsalCallsTests {
             fields: [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")],
             json: #"{"anonymous_id":"owl_anon_x","user_id":"u1"}"#)
         #expect(claim.status == 200, "\(claim)")
-        let answer = try rehearse(client, #"{"same_user_id":true}"#)
+        let answer = try dryRun(client, #"{"same_user_id":true}"#)
         #expect(part(answer, "people")["joined"] == 1, "\(answer)")
         let joined = try #require(samples(answer)["joined"]?.first as? [String])
         #expect(joined.count == 2 && joined.contains(one))
@@ -83,7 +83,7 @@ struct RehearsalCallsTests {
         let rules = [
             #"{"signed_identities":{"idsync":"require"}}"#, #"{"signed_identities":{"claim":"require"}}"#, "{}",
         ]
-        let counts = try rules.map { part(try rehearse(client, $0), "proofs")["unknown"] }
+        let counts = try rules.map { part(try dryRun(client, $0), "proofs")["unknown"] }
         #expect(counts == [2, 0, 0])
     }
 
@@ -96,7 +96,7 @@ struct RehearsalCallsTests {
         // Two people now; under the preset the third call merges them.
         try client.identify(#"{"customerid":"ada","device_application_stamp":"d1"}"#)
         try client.identify(#"{"customerid":"bob","device_application_stamp":"d1"}"#)
-        let merged = try rehearse(client, #"{"preset":"mixpanel_simplified"}"#)
+        let merged = try dryRun(client, #"{"preset":"mixpanel_simplified"}"#)
         let difference = try #require(merged["difference"] as? [String: Any])
         #expect(difference["exact"] as? Bool == true, "\(merged)")
         #expect(difference["merged_by_rule"] as? [String: Int] == ["match": 1], "\(merged)")
@@ -110,22 +110,22 @@ struct RehearsalCallsTests {
         #expect(people.contains(ada), "people of the answer are people of today: \(people)")
         #expect(samples(merged)["kept_apart"]?.count == 1)
 
-        let refused = try rehearse(client, #"{"preset":"sentiance"}"#)
+        let refused = try dryRun(client, #"{"preset":"sentiance"}"#)
         #expect((refused["difference"] as? [String: Any])?["refused"] as? [String: Int] == ["limit_reached": 1])
         #expect((samples(refused)["refused"]?.first as? [String: Any])?["rule"] as? String == "limit_reached")
 
         // A call of the device alone: it belongs to two known users there.
         try client.identify(device)
-        let neutral = try rehearse(client, #"{"contested_device":"stable_anonymous"}"#)
+        let neutral = try dryRun(client, #"{"contested_device":"stable_anonymous"}"#)
         #expect((neutral["difference"] as? [String: Any])?["neutral"] as? Int == 1, "\(neutral)")
         #expect(samples(neutral)["neutral"]?.count == 1)
         let unique = #"{"unique":["customerid","@device"],"hierarchy":["customerid","device_application_stamp"]}"#
-        let standIn = try rehearse(client, unique)
+        let standIn = try dryRun(client, unique)
         #expect((standIn["difference"] as? [String: Any])?["stand_ins"] as? Int == 1, "\(standIn)")
 
         // The calls of an erased person leave both sides.
         #expect(try client.call("DELETE", "/onym/v1/people/\(anonymous)").status == 200)
-        let less = try rehearse(client, "{}")
+        let less = try dryRun(client, "{}")
         let erased = try #require((less["difference"] as? [String: Any])?["erased"] as? [String: Int])
         #expect(erased["people"] == 1 && erased["calls"] ?? 0 > 0, "\(less)")
         #expect(part(less, "people")["now"] == part(less, "people")["then"])
@@ -152,7 +152,7 @@ struct RehearsalCallsTests {
             #expect(try client.get("/onym/v1/strategy/dry-run/\(id)").status == 404)
             #expect(try client.call("DELETE", "/onym/v1/strategy/dry-run/\(id)").status == 404)
         }
-        let answer = try rehearse(client, "{}")
+        let answer = try dryRun(client, "{}")
         let id = try #require(answer.text("id"))
         // What is done stays done.
         #expect(try client.call("DELETE", "/onym/v1/strategy/dry-run/\(id)").text("state") == "done")
