@@ -168,11 +168,15 @@ extension CommandContext {
     ///   - servesMoved: whether a store that was moved takes writes.
     ///   - acceptsLoss: whether to open a store that lacks its last calls.
     func openStore(servesMoved: Bool = false, acceptsLoss: Bool = false) throws(CommandFault) -> OpenedStore {
-        guard let database else {
-            return try OpenedStore(
+        let opened: OpenedStore
+        if let database {
+            opened = try OpenedStore(in: database, dataFolder, masterKey: settings["master_key"])
+        } else {
+            opened = try OpenedStore(
                 in: dataFolder, masterKey: settings["master_key"], servesMoved: servesMoved, acceptsLoss: acceptsLoss,
                 terminal)
         }
-        return try OpenedStore(in: database, dataFolder, masterKey: settings["master_key"])
+        opened.store.limit(ServerSettings.caches(settings))
+        return opened
     }
 }

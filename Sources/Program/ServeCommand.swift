@@ -45,8 +45,6 @@ enum ServeCommand: ProgramCommand {
         }
         let opened = try context.openStore(
             servesMoved: context.arguments.has("force"), acceptsLoss: context.arguments.has("accept-loss"))
-        opened.store.limit(
-            CacheLimits(mebibytes: settings["cache_mib"].flatMap(Int.init) ?? CacheLimits.standardMebibytes))
         if let move = opened.move {
             guard context.arguments.has("force") else {
                 opened.close()

@@ -119,7 +119,8 @@ enum ServerSettings {
 
     private static let limitsSettings: [SettingDefinition] = [
         SettingDefinition(
-            "cache_mib", "The limit of what the server keeps in memory for quicker reads, in mebibytes, beside the index.",
+            "cache_mib",
+            "The limit of what the server keeps in memory for quicker reads, in mebibytes, beside the index.",
             standard: String(CacheLimits.standardMebibytes), demand: { integer(1...1_048_576, $0) }),
         SettingDefinition(
             "max_connections", "The limit of all connections.", standard: "16384",
@@ -347,6 +348,11 @@ enum ServerSettings {
         quotas.projectBytes =
             settings["attachment_project_quota_mib"].flatMap(Int.init).map { $0 << 20 } ?? quotas.projectBytes
         return quotas
+    }
+
+    /// The limits of what the store keeps in memory for quicker reads.
+    static func caches(_ settings: Settings) -> CacheLimits {
+        CacheLimits(mebibytes: settings["cache_mib"].flatMap(Int.init) ?? CacheLimits.standardMebibytes)
     }
 
     /// The ad network that knows the source of users.
