@@ -316,7 +316,7 @@ extension Qonversion {
         access.catalog(callback: end)
     }
 
-    /// The products of the device's shop by the shop's ids. Without a shop there are none.
+    /// The products of the device's shop by the shop's ids; empty without a shop.
     private static func prices(_ products: [CatalogProduct], _ access: Access) async -> [String: ShopProduct] {
         let sold = (try? await access.soldProducts(products.compactMap(\.storeID))) ?? []
         return Dictionary(sold.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
