@@ -94,7 +94,7 @@ enum RestoreCall {
         guard tellsOwners, item.outcome == .moved || item.outcome == .kept else { return }
         json.key(item.outcome == .moved ? "from" : "by")
         json.array { json in
-            for name in item.names { json.string(name) }
+            for name in item.others.names { json.string(name) }
         }
     }
 

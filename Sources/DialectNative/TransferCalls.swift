@@ -166,7 +166,7 @@ enum TransferCalls {
 
     private static func answer(_ undone: TransferUndone, _ last: JournalSequence?) -> Response {
         Native.json(.ok) { json in
-            let items: [Item] = undone.items.map { ($0.transaction, $0.product, $0.from, $0.to) }
+            let items: [Item] = undone.items.map { ($0.transaction, $0.product, $0.from.names, $0.to.names) }
             write(undone.id, isDry: undone.isDryRun, items, &json)
             IfUnchanged.write(last, &json)
         }

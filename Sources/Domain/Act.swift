@@ -190,6 +190,9 @@ package protocol Answer: Equatable, Sendable {
     var orphans: Orphans { get }
     /// The answer for the caller, without the additional data for the journal.
     var plain: Self { get }
+    /// The answer with the identities that the people in it have now, because the journal keeps no identities of people that are
+    /// not the call's own.
+    func named(by view: some DocumentFacts) -> Self
 }
 
 /// Attachment contents that may have no owner after a call.
@@ -208,6 +211,7 @@ extension Answer {
     package func events(_ person: PersonID?) -> [ChangeEvent] { [] }
     package var orphans: Orphans { .none }
     package var plain: Self { self }
+    package func named(by view: some DocumentFacts) -> Self { self }
 }
 
 /// The answer to a call that returns no data.
@@ -236,6 +240,12 @@ package struct Reply: Equatable, Sendable {
     /// The answer for the caller.
     package var plain: Reply {
         func open<A: Answer>(_ answer: A) -> Reply { Reply(answer.plain) }
+        return open(answer)
+    }
+
+    /// The answer with the identities that the people in it have now.
+    package func named(by view: some DocumentFacts) -> Reply {
+        func open<A: Answer>(_ answer: A) -> Reply { Reply(answer.named(by: view)) }
         return open(answer)
     }
 

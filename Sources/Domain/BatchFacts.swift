@@ -12,6 +12,8 @@ extension DecidingBatchFacts {
         return try view.decide(act, stamp, in: project)
     }
 
+    package func named(_ reply: Reply) -> Reply { reply.named(by: view) }
+
     package func refusal(of act: any Act, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
         proof.refusal(of: act, in: project, view)
     }

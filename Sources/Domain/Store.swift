@@ -90,7 +90,7 @@ package protocol Store: AnyObject, Sendable {
     /// Opens the store again after a fault, and finds out whether the last commit is durable.
     func recover() throws(StoreFault)
 
-    /// The largest id of a person. New ids are larger.
+    /// The largest id that the store's calls have given, to people or to other things. New ids are larger.
     var lastPerson: PersonID? { get }
 
     /// The moment of the last journal entry.
@@ -166,6 +166,9 @@ package protocol BatchFacts: AnyObject {
 
     /// The earlier call with the key and the body of a claim. If no body matches, the last call under the key.
     func earlier(_ claim: ReplayClaim) -> RememberedCall?
+
+    /// The answer of an earlier call, for its repetition: with the identities that the people in it have now.
+    func named(_ reply: Reply) -> Reply
 
     /// Applies the changes of a decision.
     func apply(_ entry: JournalEntry)

@@ -48,7 +48,7 @@ extension BatchFacts {
                 if let proof, isRequired, let missing = refusal(of: Decision(reply), by: proof, in: call.project) {
                     return .turnedAway(missing)
                 }
-                return .repeated(reply)
+                return .repeated(named(reply))
             }
         } catch {
             return .turnedAway(error)

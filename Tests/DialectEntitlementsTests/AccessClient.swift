@@ -175,7 +175,7 @@ final class Install {
         try client.makeUser(original)
     }
 
-    private var fields: [(String, String)] {
+    var fields: [(String, String)] {
         view == .plain ? [] : [("Onym-Device-User", original), ("Onym-Identity", identity ?? "")]
     }
 

@@ -33,6 +33,40 @@ struct FormerMistakesTests {
         #expect(try to.active() == ["X"])
     }
 
+    @Test(
+        "a repeated restore, and a repeated undo of it, name the others until these are erased",
+        arguments: StoreKind.allCases)
+    func repeatedAfterErasure(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind, restore: "transfer")
+        let (a, b) = (try Install("A", .exact, client), try Install("B", .exact, client))
+        try a.buy("X", "t1")
+        try a.identify("u1")
+        try b.identify("u2")
+        let body = #"{"transactions":["\#(client.receipt("X", "t1"))"]}"#
+        func restore() throws -> String {
+            try client.call(
+                "POST", "/v3/users/\(b.current)/restore", body, key: client.secretKey,
+                fields: b.fields + [("Idempotency-Key", "restore")]
+            ).body
+        }
+        let restored = try restore()
+        #expect(restored.contains(#""outcome":"moved","from":["u1"]"#), "\(restored)")
+        #expect(try restore() == restored)
+        let transfer = try #require(restored.firstMatch(of: /"transfer_id":"(t_[0-9]+)"/)?.1, "\(restored)")
+        func undo() throws -> String {
+            try client.call(
+                "POST", "/onym/v1/transfers/\(transfer)/undo", "{}", key: client.server.credentials.adminKey,
+                fields: [("Idempotency-Key", "undo")]
+            ).body
+        }
+        let undone = try undo()
+        #expect(undone.contains(#""from":["u2"],"to":["u1"]"#), "\(undone)")
+        #expect(try undo() == undone)
+        try erase("QON_A", client)
+        #expect(try restore() == restored.replacing(#"["u1"]"#, with: "[]"))
+        #expect(try undo() == undone.replacing(#"["u1"]"#, with: "[]"))
+    }
+
     @Test("what a store account with a name paid for goes with its reporter", arguments: StoreKind.allCases)
     func erasedAccount(_ kind: StoreKind) throws {
         let client = try AccessClient(kind)

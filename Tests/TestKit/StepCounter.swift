@@ -105,9 +105,9 @@ struct WorkBound: Sendable {
         ObjectIdentifier(UndoMerge.self): WorkBound(listed: 12),
         ObjectIdentifier(UndoCall.self): WorkBound(listed: 12, held: 2),
         ObjectIdentifier(UndoImport.self): WorkBound(listed: 12),
-        // An erasure looks for each kind of document of each member, and ends each link.
-        ObjectIdentifier(ErasePerson.self): WorkBound(fixed: 300, listed: 240),
-        ObjectIdentifier(DeleteUser.self): WorkBound(fixed: 300, listed: 240),
+        // An erasure looks for each kind of document of each member and of each identity, and ends each link.
+        ObjectIdentifier(ErasePerson.self): WorkBound(fixed: 300, listed: 240, held: 120),
+        ObjectIdentifier(DeleteUser.self): WorkBound(fixed: 300, listed: 240, held: 120),
         // Each member may have a part of the response.
         ObjectIdentifier(ReviewResponse.self): WorkBound(listed: 3),
         // The rules ask whether the found person holds a login identity, or is at a limit.
@@ -296,6 +296,8 @@ private final class CountingBatchFacts<Base: DecidingBatchFacts>: BatchFacts {
     }
 
     func earlier(_ claim: ReplayClaim) -> RememberedCall? { base.earlier(claim) }
+
+    func named(_ reply: Reply) -> Reply { base.named(reply) }
     func apply(_ entry: JournalEntry) { base.apply(entry) }
     func see(_ person: PersonID, at moment: SeenAt) { base.see(person, at: moment) }
     func holders(of identities: [Identity], limit: Int) -> [PersonID] { base.holders(of: identities, limit: limit) }

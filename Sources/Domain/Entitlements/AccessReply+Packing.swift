@@ -33,7 +33,7 @@ extension AccessReply: Answer {
             packer.add(16 as UInt8)
             packer.add(purchase.hash)
         case .restored(let restored):
-            packer.add(6 as UInt8)
+            packer.add(17 as UInt8)
             restored.pack(into: &packer)
         case .propertiesSet(let saved, let tooMany):
             packer.add(7 as UInt8)
@@ -44,15 +44,15 @@ extension AccessReply: Answer {
             }
             packer.add(texts: tooMany)
         case .transferUndone(let undone):
-            packer.add(8 as UInt8)
+            packer.add(18 as UInt8)
             packer.add(UInt64(bitPattern: undone.id.rawValue))
             packer.add(undone.isDryRun ? 1 : 0 as UInt8)
             packer.add(UInt64(undone.items.count))
             for item in undone.items {
                 packer.add(item.transaction)
                 packer.add(item.product)
-                packer.add(texts: item.from)
-                packer.add(texts: item.to)
+                item.from.pack(into: &packer)
+                item.to.pack(into: &packer)
             }
         case .edited(let catalog):
             packer.add(9 as UInt8)
@@ -98,8 +98,8 @@ extension AccessReply: Answer {
         case 16:
             guard let hash = unpacker.hash() else { return nil }
             self = .unfrozen(PurchaseID(hash: hash))
-        case 6:
-            guard let restored = Restored(unpacking: &unpacker) else { return nil }
+        case 6, 17:
+            guard let restored = Restored(unpacking: &unpacker, keepsNames: tag == 6) else { return nil }
             self = .restored(restored)
         case 7:
             guard let count = unpacker.integer() else { return nil }
@@ -110,13 +110,13 @@ extension AccessReply: Answer {
             }
             guard let tooMany = unpacker.texts() else { return nil }
             self = .propertiesSet(saved: saved, tooMany: tooMany)
-        case 8:
+        case 8, 18:
             guard let id = unpacker.integer(), let isDryRun = unpacker.byte(), let count = unpacker.integer()
             else { return nil }
             var items: [TransferUndone.Item] = []
             for _ in 0..<count {
-                guard let transaction = unpacker.text(), let product = unpacker.text(), let from = unpacker.texts(),
-                    let to = unpacker.texts()
+                guard let transaction = unpacker.text(), let product = unpacker.text(),
+                    let from = unpacker.others(asNames: tag == 8), let to = unpacker.others(asNames: tag == 8)
                 else { return nil }
                 items.append(TransferUndone.Item(transaction: transaction, product: product, from: from, to: to))
             }
@@ -147,24 +147,32 @@ extension Restored {
             packer.add(optional: item.transaction)
             packer.add(optional: item.product)
             packer.add(item.outcome.rawValue)
-            packer.add(texts: item.names)
+            item.others.pack(into: &packer)
         }
     }
 
-    fileprivate init?(unpacking unpacker: inout Unpacker) {
+    fileprivate init?(unpacking unpacker: inout Unpacker, keepsNames: Bool) {
         guard let user = unpacker.text(), let strategy = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
             let isDryRun = unpacker.byte(), let transfer = unpacker.integer(), let count = unpacker.integer()
         else { return nil }
         var items: [Item] = []
         for _ in 0..<count {
             guard let transaction = unpacker.optionalText(), let product = unpacker.optionalText(),
-                let outcome = unpacker.byte().flatMap(Kind.init(rawValue:)), let names = unpacker.texts()
+                let outcome = unpacker.byte().flatMap(Kind.init(rawValue:)),
+                let others = unpacker.others(asNames: keepsNames)
             else { return nil }
-            items.append(Item(transaction: transaction, product: product, outcome: outcome, names: names))
+            items.append(Item(transaction: transaction, product: product, outcome: outcome, others: others))
         }
         self.init(
             user: user, strategy: strategy, isDryRun: isDryRun == 1,
             transfer: transfer == 0 ? nil : TransferID(rawValue: Int64(bitPattern: transfer)), items: items)
+    }
+}
+
+extension Unpacker {
+    /// Other people in an answer, which earlier versions kept by their names.
+    fileprivate mutating func others(asNames: Bool) -> NamedPeople? {
+        asNames ? NamedPeople(unpackingNames: &self) : NamedPeople(unpacking: &self)
     }
 }
 

@@ -105,7 +105,7 @@ struct Proving {
             proven.items.append(
                 Restored.Item(
                     transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
-                    names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
+                    others: NamedPeople(outcome.people, in: ledger)))
         }
         let taken = receipts.compactMap { $0 }.filter { receipt in
             proven.purchases.contains { $0.id == receipt.purchase }

@@ -164,14 +164,14 @@ package struct Restored: Equatable, Sendable {
         package let transaction: String?
         package let product: String?
         package let outcome: Kind
-        /// The identities that lost the purchase, or that keep it.
-        package let names: [String]
+        /// The people that lost the purchase, or that keep it.
+        package let others: NamedPeople
 
-        init(transaction: String?, product: String?, outcome: Kind, names: [String] = []) {
+        init(transaction: String?, product: String?, outcome: Kind, others: NamedPeople = NamedPeople()) {
             self.transaction = transaction
             self.product = product
             self.outcome = outcome
-            self.names = names
+            self.others = others
         }
     }
 

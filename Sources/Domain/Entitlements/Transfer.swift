@@ -143,8 +143,7 @@ package struct UndoTransfer: DryRunAct {
             moved.append(
                 TransferUndone.Item(
                     transaction: purchase.transaction, product: purchase.product,
-                    from: losers.compactMap { ledger.user($0)?.identity },
-                    to: winners.compactMap { ledger.user($0)?.identity }))
+                    from: NamedPeople(losers, in: ledger), to: NamedPeople(winners, in: ledger)))
         }
         transfer.undoneAt = stamp.at
         let reply = AccessReply.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved))
@@ -168,9 +167,9 @@ package struct TransferUndone: Equatable, Sendable {
     package struct Item: Equatable, Sendable {
         package let transaction: String
         package let product: String
-        /// The identities that lose the purchase and the identities that have it again.
-        package let from: [String]
-        package let to: [String]
+        /// The people that lose the purchase and the people that have it again.
+        package let from: NamedPeople
+        package let to: NamedPeople
     }
 
     package let id: TransferID
