@@ -84,10 +84,8 @@ package final class MemoryStore: Store {
                 state.journal.append(entry)
                 let latest = max(entry.at, state.latestMoment ?? entry.at)
                 state.latestMoment = latest
-                let limit = PersonID.limit(at: latest)
-                for case .personMade(let person, _) in entry.changes where person < limit {
-                    state.lastPerson = max(state.lastPerson ?? person, person)
-                }
+                let given = entry.lastGiven(upTo: latest)
+                state.lastPerson = max(state.lastPerson ?? given, given)
             }
             state.forgetErased(entries, derived)
             if let last = entries.last {

@@ -171,6 +171,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
         let before = try file.attempt { () throws(SQLiteFault) in try SteppedFrom.read(connection) }
         latestMoment = [before, lastMoment].compactMap { $0 }.max()
+        let given = try file.attempt { () throws(SQLiteFault) in try LastGiven.read(connection) }
+        lastGiven = [given, latestMoment.map(LastGiven.limit)].compactMap(\.self).max()
         let limit = [before.map(SteppedFrom.limit), lastMoment].compactMap { $0 }.max()
         var loader = IndexLoader(connection, path: file.path, hash: hash, newcomersUpTo: limit, progress: progress)
         index = try loader.load()
@@ -304,7 +306,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     // MARK: - The writer's thread
 
-    package var lastPerson: PersonID? { index.lastPerson }
+    package var lastPerson: PersonID? { [index.lastPerson, lastGiven].compactMap(\.self).max() }
+    /// The last id that a call has given to anything, or that it can have given before the store was opened.
+    private var lastGiven: PersonID?
     package private(set) var lastMoment: Instant?
     package private(set) var latestMoment: Instant?
 
@@ -363,6 +367,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     try session.rows.write(addition)
                     try keepHeads(after: entries, session.rows)
                     try SteppedFrom.keep(entries, after: latestMoment, session.connection)
+                    try LastGiven.keep(entries, after: latestMoment, session.connection)
                     // A transaction of its own would cost another write to the disk.
                     if names.isDue { try names.write(session.connection) }
                 }
@@ -419,7 +424,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         if let addition = treeInDoubt { tree.adopt(addition) }
         treeInDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
-        latestMoment = (entries.map(\.at) + [latestMoment].compactMap { $0 }).max()
+        for entry in entries {
+            let latest = max(entry.at, latestMoment ?? entry.at)
+            let given = entry.lastGiven(upTo: latest)
+            (latestMoment, lastGiven) = (latest, max(given, lastGiven ?? given))
+        }
         index.prepareCommit()
         names.add(entries, after: last.row)
         keepAtHand(entries)

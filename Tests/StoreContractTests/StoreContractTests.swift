@@ -258,6 +258,24 @@ struct StoreContractTests {
         #expect(behind.map(\.code) == ["clock"], "the journal is 41 days ahead")
     }
 
+    @Test(
+        "ids go on behind a step of the clock, also those of merges, and in a store that is opened again and again",
+        arguments: StoreKind.allCases, [Int64(41 * 86_400_000), 1000, 0])
+    func idsBehindAStep(_ kind: StoreKind, _ back: Int64) throws {
+        let fixture = try StoreFixture(kind)
+        let people = try (0..<6).map { try fixture.identify([.customerID: "\($0)"]).person }
+        fixture.clock.advance(milliseconds: -back)
+        var given = try #require(people.max())
+        for person in people.dropFirst() {
+            try fixture.reopen()
+            let merge = try #require(try fixture.process(MergePeople(from: person, into: people[0])).as(Merge.self))
+            #expect(merge.id.rawValue > given.rawValue)
+            given = PersonID(rawValue: merge.id.rawValue)
+            #expect(try #require(fixture.store.lastPerson) >= given)
+        }
+        #expect(fixture.store.counts.merges == 5)
+    }
+
     @Test("an idempotency key with another body is refused, and changes nothing", arguments: StoreKind.allCases)
     func idempotencyKeyReused(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
