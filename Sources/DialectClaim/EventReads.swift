@@ -92,7 +92,8 @@ enum EventReads {
         private var people = NumberSet()
 
         static let takesColumns = true
-        static let addsUp = true
+        var sumName: [UInt8]? { Array("count".utf8) }
+        static let keepsBlocks = true
         private let project: ProjectID
 
         init(in project: ProjectID) { self.project = project }

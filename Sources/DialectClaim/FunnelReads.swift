@@ -223,6 +223,32 @@ struct FunnelProgress: RowFinding {
         return true
     }
 
+    var sumName: [UInt8]? {
+        var packer = Packer()
+        packer.add("funnel \(grouping ?? "")")
+        for step in funnel.content.steps {
+            for part in [step.event, step.screen] {
+                packer.add(part == nil ? 0 : 1 as UInt8)
+                packer.add(part ?? "")
+            }
+        }
+        return packer.bytes
+    }
+
+    mutating func add(_ other: FunnelProgress) {
+        numbers.merge(other.numbers) { one, other in
+            one.merging(other) { one, other in zip(one, other).map(min) }
+        }
+        if groupTexts == nil {
+            groupTexts = other.groupTexts
+        } else if let texts = other.groupTexts {
+            groupTexts?.formUnion(texts)
+        }
+    }
+
+    /// A user's moments are an array of their own, behind an entry of the table.
+    var byteCount: Int { numbers.values.reduce(0) { $0 + $1.count * (64 + 8 * funnel.content.steps.count) } }
+
     mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         var texts: [UInt64: String] = [:]
         if let groupTexts {

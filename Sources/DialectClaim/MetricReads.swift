@@ -254,6 +254,14 @@ struct MetricFigures: RowFinding {
         private(set) var durations: [Int64] = []
 
         var total: Int { phases.values.reduce(0, +) }
+        var byteCount: Int { 256 + 8 * durations.count }
+
+        mutating func sort() { durations.sort() }
+
+        mutating func add(_ other: Part) {
+            phases.merge(other.phases, uniquingKeysWith: +)
+            durations += other.durations
+        }
 
         mutating func add(_ phase: String, _ duration: Int64?) {
             phases[phase, default: 0] += 1
@@ -357,6 +365,33 @@ struct MetricFigures: RowFinding {
             numbers.groups[number, default: Part()].add(name, milliseconds)
         }
         return true
+    }
+
+    var sumName: [UInt8]? { Array("metric \(grouping?.name ?? "")".utf8) }
+
+    mutating func add(_ other: MetricFigures) {
+        all.add(other.all)
+        numbers.people.formUnion(other.numbers.people)
+        numbers.errors.merge(other.numbers.errors, uniquingKeysWith: +)
+        numbers.errorTexts.formUnion(other.numbers.errorTexts)
+        numbers.groups.merge(other.numbers.groups) { one, other in
+            var sum = one
+            sum.add(other)
+            return sum
+        }
+        if numbers.groupTexts == nil {
+            numbers.groupTexts = other.numbers.groupTexts
+        } else if let texts = other.numbers.groupTexts {
+            numbers.groupTexts?.formUnion(texts)
+        }
+    }
+
+    /// Sorting later takes little time then.
+    mutating func settle() { all.sort() }
+
+    var byteCount: Int {
+        let groups = numbers.groups.values.reduce(0) { $0 + $1.byteCount }
+        return all.byteCount + groups + numbers.people.byteCount + 64 * (numbers.errors.count + numbers.groups.count)
     }
 
     mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {

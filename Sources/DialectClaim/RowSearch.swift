@@ -19,12 +19,18 @@ protocol RowFinding: Sendable {
         _ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Bool
 
-    /// Whether the findings of different runs add up to the finding of all runs. Then the server keeps the findings of old runs
-    /// (docs/decisions/0070).
-    static var addsUp: Bool { get }
+    /// What the finding gathers, if findings of different runs add up to the finding of all runs: then the server keeps the findings of
+    /// old runs, each under its name (docs/decisions/0070). Nil if they do not add up.
+    var sumName: [UInt8]? { get }
+
+    /// Whether the server also keeps the findings of blocks of runs, for searches in a part of all time. Such findings are small.
+    static var keepsBlocks: Bool { get }
 
     /// Adds a finding of other runs, which is not finished.
     mutating func add(_ other: Self)
+
+    /// Brings the finding into the form in which the server keeps it.
+    mutating func settle()
 
     /// The bytes of the finding in memory.
     var byteCount: Int { get }
@@ -36,7 +42,9 @@ protocol RowFinding: Sendable {
 extension RowFinding {
     var rowsAtOnce: Int { 10_000 }
     static var takesColumns: Bool { false }
-    static var addsUp: Bool { false }
+    var sumName: [UInt8]? { nil }
+    static var keepsBlocks: Bool { false }
+    mutating func settle() {}
     var byteCount: Int { 0 }
     mutating func add(_ other: Self) { preconditionFailure("Findings of this type do not add up.") }
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
@@ -69,6 +77,15 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private var way: Way?
     /// The first row number that the finding has not taken from runs.
     private var start: Int64 = 0
+    /// The runs whose finding the search may keep, while it takes them.
+    private var stretch: Stretch?
+
+    /// Runs that follow each other, and whose rows all count: ``finding`` is theirs alone.
+    private struct Stretch: Sendable {
+        /// The finding of the runs before; nil for none.
+        let before: Finding?
+        var heads: [RunHead] = []
+    }
 
     /// Where a search finds rows.
     private enum Way {
@@ -134,7 +151,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             for _ in 0..<RowSearch.attempts {
                 guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
                     // The search reads all rows again, because a position in runs says nothing about a position in the rows.
-                    if way == .runs, start > 0 { (finding, place) = (empty, filter.range.after) }
+                    if way == .runs, start > 0 { beginAgain() }
                     way = .rows
                     break
                 }
@@ -143,7 +160,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             }
             // The list still has a run that cannot be read. The rows answer until the server has made the run again.
             if way == .runs {
-                if start > 0 { (finding, place, start) = (empty, filter.range.after, 0) }
+                if start > 0 { beginAgain() }
                 way = .rows
             }
         }
@@ -179,37 +196,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             conditions.columns.append((.person, own))
         }
         if Finding.takesColumns, conditions.isComplete {
-            let sums = Finding.addsUp ? try RunSums<Finding>(conditions, filter.range, &reading, snapshot) : nil
-            var lookedAt = 0
-            var next = reading.runs.firstIndex { $0.head.end > start } ?? reading.runs.count
-            while next < reading.runs.count {
-                guard lookedAt < RowSearch.columnsInOneReading else { return true }
-                // Runs can become one long run between two readings, and then the search has counted some of its rows already.
-                let isWhole = reading.runs[next].head.first >= start
-                if isWhole, let sum = sums?.known(from: next) {
-                    finding.add(sum.finding)
-                    next += sum.runs
-                    lookedAt += RowSearch.costOfRun
-                } else if isWhole, let sums, let runs = sums.block(from: next) {
-                    var sum = empty
-                    for run in reading.runs[next..<next + runs] {
-                        guard let looked = try take(run, conditions, &reading, into: &sum, snapshot) else { return nil }
-                        lookedAt += looked
-                    }
-                    sums.keep(sum, from: next)
-                    finding.add(sum)
-                    next += runs
-                } else {
-                    let run = reading.runs[next]
-                    guard let looked = try take(run, conditions, &reading, into: &finding, snapshot) else { return nil }
-                    lookedAt += looked
-                    next += 1
-                }
-                start = reading.runs[next - 1].head.end
-            }
-            if try finding.finish(in: filter.project, snapshot) { return false }
-            (finding, start) = (empty, 0)
-            return nil
+            return try goOnInColumns(&reading, conditions, snapshot)
         }
         var range = filter.range
         (range.after, range.limit) = (place, finding.rowsAtOnce)
@@ -220,6 +207,73 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         place = page.last
         return true
     }
+
+    /// Looks at the columns of further runs; false when the search is complete, and nil if a run is replaced.
+    private mutating func goOnInColumns(
+        _ reading: inout RunReading, _ conditions: RunConditions, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool? {
+        let sums = try empty.sumName.flatMap { name throws(StoreFault) in
+            try RunSums<Finding>(name, conditions, filter.range, &reading, snapshot)
+        }
+        var lookedAt = 0
+        var next = reading.runs.firstIndex { $0.head.end > start } ?? reading.runs.count
+        while next < reading.runs.count {
+            guard lookedAt < RowSearch.columnsInOneReading else { return true }
+            let first = next
+            // Runs can become one long run between two readings, and then the search has counted some of its rows already.
+            let isWhole = reading.runs[next].head.first >= start
+            if !isWhole {
+                endStretch()
+            } else if let whole = sums?.whole, next == whole.lowerBound, stretch == nil {
+                stretch = Stretch(before: next == 0 ? nil : finding)
+                finding = empty
+            }
+            if isWhole, let sum = sums?.known(from: next) {
+                // An empty finding is not added to: a large one is not copied then.
+                if stretch?.heads.isEmpty == true { finding = sum.finding } else { finding.add(sum.finding) }
+                next += sum.runs
+                lookedAt += RowSearch.costOfRun
+            } else if Finding.keepsBlocks, isWhole, let sums, let runs = sums.block(from: next) {
+                var sum = empty
+                for run in reading.runs[next..<next + runs] {
+                    guard let looked = try take(run, conditions, &reading, into: &sum, snapshot) else { return nil }
+                    lookedAt += looked
+                }
+                sums.keep(sum, from: next)
+                finding.add(sum)
+                next += runs
+            } else {
+                let run = reading.runs[next]
+                guard let looked = try take(run, conditions, &reading, into: &finding, snapshot) else { return nil }
+                lookedAt += looked
+                next += 1
+            }
+            start = reading.runs[next - 1].head.end
+            stretch?.heads += reading.runs[first..<next].map(\.head)
+            if let sums, next == sums.whole?.upperBound, let stretch {
+                finding.settle()
+                sums.keepWhole(finding, of: stretch.heads)
+                endStretch()
+            }
+        }
+        endStretch()
+        if try finding.finish(in: filter.project, snapshot) { return false }
+        // A text can come from a row that is gone, also in a sum.
+        snapshot.derived?.sums?.removeAll()
+        beginAgain()
+        return nil
+    }
+
+    /// Puts the finding of a stretch to that of the runs before it.
+    private mutating func endStretch() {
+        if var sum = stretch?.before {
+            sum.add(finding)
+            finding = sum
+        }
+        stretch = nil
+    }
+
+    private mutating func beginAgain() { (finding, place, start, stretch) = (empty, filter.range.after, 0, nil) }
 
     /// Gives the matching rows of a run to a finding.
     ///

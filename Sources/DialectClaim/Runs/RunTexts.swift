@@ -18,6 +18,8 @@ struct RunTexts: Sendable {
     /// Notes a row with a number.
     mutating func note(_ number: UInt64, _ row: Int64) { rows[number] = RowNumber(rawValue: row) }
 
+    mutating func formUnion(_ other: RunTexts) { rows.merge(other.rows) { one, _ in one } }
+
     /// The texts of numbers; nil if one of the rows is gone.
     func texts(_ numbers: some Collection<UInt64>, _ snapshot: any Snapshot) throws(StoreFault) -> [UInt64: String]? {
         let wanted = numbers.compactMap { rows[$0] }
