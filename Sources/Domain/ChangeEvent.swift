@@ -92,19 +92,19 @@ extension RecordedCall {
             return [ChangeEvent(.refused, person, [.init("code", .text(code)), .init("call", .text(kind.name))])]
         }
         var events: [ChangeEvent] = []
+        let moves = Moves(facts)
         for fact in facts {
             switch fact {
             case .personMade(let person): events.append(ChangeEvent(.personCreated, person))
             case .linked(let person, let type, let value):
                 let field = ChangeEvent.Field("type", .text("\(type.name)"))
-                if let loser = loser(of: type, value) {
+                if let loser = moves.loser(of: type, value) {
                     events.append(ChangeEvent(.identityMoved, person, [field, .init("from", .id(loser.rawValue))]))
                 } else {
                     events.append(ChangeEvent(.identityLinked, person, [field]))
                 }
             case .unlinked(let person, let type, let value):
-                if kind == .erase { continue }
-                if isLinkedAgain(type, value) { continue }
+                if kind == .erase || moves.isLinkedAgain(type, value) { continue }
                 events.append(
                     ChangeEvent(.identityUnlinked, person, [.init("type", .text("\(type.name)"))]))
             case .merged(let merge): events.append(ChangeEvent(.personMerged, merge.into, RecordedCall.data(merge)))
@@ -151,14 +151,46 @@ extension RecordedCall {
         return reply.as(Ingested.self)?.attributes ?? reply.as(UserIdentified.self)?.traits
     }
 
-    /// The person that lost an identity to another person in this call.
-    private func loser(of type: IdentityType, _ value: String) -> PersonID? {
-        for case .unlinked(let person, type, value) in facts { return person }
-        return nil
-    }
+    /// The identities that change their person in this call.
+    private struct Moves {
+        private struct Name: Hashable {
+            let type: IdentityType
+            let value: [UInt8]
+        }
 
-    private func isLinkedAgain(_ type: IdentityType, _ value: String) -> Bool {
-        facts.contains { if case .linked(_, type, value) = $0 { true } else { false } }
+        private var losers: [Name: PersonID] = [:]
+        private var linked: Set<Name> = []
+
+        /// Most calls only link or only unlink, and move nothing.
+        init(_ facts: [Fact]) {
+            var (links, unlinks) = (false, false)
+            for fact in facts {
+                switch fact {
+                case .linked: links = true
+                case .unlinked: unlinks = true
+                case .personMade, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut: break
+                }
+            }
+            guard links, unlinks else { return }
+            for fact in facts {
+                switch fact {
+                case .linked(_, let type, let value): linked.insert(Name(type: type, value: Array(value.utf8)))
+                case .unlinked(let person, let type, let value):
+                    let name = Name(type: type, value: Array(value.utf8))
+                    if losers[name] == nil { losers[name] = person }
+                case .personMade, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut: break
+                }
+            }
+        }
+
+        /// The person that lost an identity to another person.
+        func loser(of type: IdentityType, _ value: String) -> PersonID? {
+            losers.isEmpty ? nil : losers[Name(type: type, value: Array(value.utf8))]
+        }
+
+        func isLinkedAgain(_ type: IdentityType, _ value: String) -> Bool {
+            !linked.isEmpty && linked.contains(Name(type: type, value: Array(value.utf8)))
+        }
     }
 
     private static func data(_ merge: Merge) -> [ChangeEvent.Field] {
