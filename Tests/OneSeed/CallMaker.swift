@@ -57,6 +57,8 @@ struct Knowledge {
 struct CallMaker {
     let credentials: ProjectPlan.Credentials
     let receipts: TestReceipts
+    /// Whether a restore takes a purchase from its owner in this project. Otherwise both own it.
+    let transfersPurchases: Bool
 
     private static let users = ["ada", "bob", "cleo", "dan", "eve"]
     private static let products = ["X", "Y"]
@@ -312,7 +314,7 @@ struct CallMaker {
             return admin("DELETE", "/people/other:\(person)", nil, about: ["gone": person])
         case .strategy:
             let preset = chance.pick(["default", "profile_link", "profile_conversion", "best_match"]) ?? "default"
-            return admin("PUT", "/strategy", #"{"preset":"\#(preset)"}"#)
+            return strategy(preset)
         case .makeKey:
             return admin("POST", "/keys", #"{"kind":"admin","name":"\#(knowledge.fresh("key "))"}"#)
         case .revokeKey:
@@ -341,6 +343,13 @@ struct CallMaker {
         case .changes: return admin("GET", "/changes?after=\(chance.below(20))&limit=\(1 + chance.below(50))", nil)
         case .person: return some("mpid").map { admin("GET", "/people/\($0)", nil) }
         }
+    }
+
+    /// A call that sets the project's strategy.
+    func strategy(_ preset: String) -> MadeCall {
+        let restore = transfersPurchases ? #","restore":{"production":"transfer","sandbox":"transfer"}"# : ""
+        return call(
+            .strategy, "PUT", "/onym/v1/strategy", #"{"preset":"\#(preset)"\#(restore)}"#, credentials.adminKey)
     }
 
     private func call(

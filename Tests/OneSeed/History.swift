@@ -13,6 +13,8 @@ package struct History: Sendable {
         case twice(Deed, seed: UInt64)
         /// Two calls, one behind the other on one connection, or in one moment on two.
         case both(Deed, Deed, seed: UInt64, isPipelined: Bool)
+        /// Many calls of a client that reads nothing for a while.
+        case flood
         case restart
         case kill
         case powerCut(FaultyDisk.Loss)
@@ -30,6 +32,7 @@ package struct History: Sendable {
             case .twice(let deed, let seed): "call twice \(deed.rawValue) 0x\(String(seed, radix: 16))"
             case .both(let one, let other, let seed, let isPipelined):
                 "call \(one.rawValue) and \(other.rawValue) 0x\(String(seed, radix: 16))\(isPipelined ? " pipelined" : "")"
+            case .flood: "flood"
             case .restart: "restart"
             case .kill: "kill"
             case .powerCut(let loss): "power cut, loses \(loss)"
@@ -43,10 +46,19 @@ package struct History: Sendable {
             }
         }
 
+        /// Whether calls may fail from this step on, until the next start.
+        var disturbs: Bool {
+            switch self {
+            case .fail, .powerCutWithin, .fill, .slowSyncs: true
+            case .call, .twice, .both, .flood, .restart, .kill, .powerCut, .makeRoom, .jump, .pass: false
+            }
+        }
+
         package var isCall: Bool {
             switch self {
             case .call, .twice, .both: true
-            case .restart, .kill, .powerCut, .fail, .powerCutWithin, .fill, .makeRoom, .slowSyncs, .jump, .pass: false
+            case .flood, .restart, .kill, .powerCut, .fail, .powerCutWithin, .fill, .makeRoom, .slowSyncs, .jump, .pass:
+                false
             }
         }
     }
@@ -54,13 +66,15 @@ package struct History: Sendable {
     package let seed: UInt64
     package var steps: [Step]
 
-    /// A life of some calls. A third of all lives have no faults.
+    /// A life of some calls. A third of all lives have no faults, and half of them take nothing back.
     package init(seed: UInt64, calls: Int? = nil) {
         self.seed = seed
         var chance = Chance(seed, "plan")
         var faults = Chance(seed, "faults")
         let count = calls ?? 10 + chance.below(120)
         let faultRate = seed % 3 == 0 ? 0 : 5 + faults.below(20)
+        // Some promises hold only as long as nobody takes anything back, and are looked at in half of all lives to their end.
+        let takesBack = seed % 2 == 0
         // Some deeds come often, because others need what they make.
         let common: [Deed] = [
             .identify, .identify, .identify, .identifyUser, .accessUser, .install, .code, .redeem, .claim, .ingest,
@@ -71,12 +85,17 @@ package struct History: Sendable {
         for _ in 0..<count {
             if faultRate > 0, faults.below(100) < faultRate { steps.append(History.fault(&faults)) }
             let list = chance.oneIn(2) ? common : Deed.allCases
-            let (deed, other) = (chance.pick(list) ?? .identify, chance.pick(list) ?? .identify)
+            func pick() -> Deed {
+                let deed = chance.pick(list) ?? .identify
+                return takesBack || !deed.takesBack ? deed : .identify
+            }
+            let (deed, other) = (pick(), pick())
             let (seed, way) = (chance.next(), chance.below(16))
             switch way {
             case 0: steps.append(.twice(deed, seed: seed))
             case 1: steps.append(.both(deed, other, seed: seed, isPipelined: true))
             case 2: steps.append(.both(deed, other, seed: seed, isPipelined: false))
+            case 3 where steps.count > 60: steps.append(.flood)
             default: steps.append(.call(deed, seed: seed))
             }
         }

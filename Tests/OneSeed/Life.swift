@@ -3,6 +3,11 @@ import FaultyDisk
 import Foundation
 import StoreSQLite
 
+extension DocumentKey {
+    /// The person whose document it is.
+    fileprivate var person: PersonID { PersonID(rawValue: Int64(bitPattern: hash.low)) }
+}
+
 /// A history that is being lived: the machine, what its callers know, and what must be true.
 struct Life {
     private let machine: Machine?
@@ -32,6 +37,10 @@ struct Life {
     private var redeemed: [String: String] = [:]
     private var erased: [String] = []
     private var hasTakenBack = false
+    /// Whether a fault may be at work, so that calls may fail.
+    private var isDisturbed = false
+    /// Whether two identities may own one purchase, because the project's strategy has been to copy.
+    private var mayShare = false
     /// What a follower of the feed has read: the changes, and where it stands.
     private var feed: (after: Int64, lines: [String]) = (0, [])
 
@@ -39,7 +48,13 @@ struct Life {
         trace = Trace(keepsLines: keepsTrace)
         seed = history.seed
         machine = try? Machine(seed: history.seed)
-        maker = machine.map { CallMaker(credentials: $0.credentials, receipts: Machine.receipts) }
+        let transfers = history.seed % 4 < 2
+        maker = machine.map {
+            CallMaker(credentials: $0.credentials, receipts: Machine.receipts, transfersPurchases: transfers)
+        }
+        guard transfers, let machine, let maker else { return }
+        let call = maker.strategy("default")
+        _ = machine.send(call.bytes(id: "transfers"))
     }
 
     // MARK: - Steps
@@ -48,11 +63,15 @@ struct Life {
         guard let machine else { throw fail("start", place, "the first start failed") }
         if !step.isCall { trace.add("\(place) \(step)") }
         mergesBefore = Set(machine.shadow.facts.merges.map(\.id))
+        if step.disturbs { isDisturbed = true }
+        let restore = machine.shadow.facts.directory.strategy(of: ProjectID(rawValue: 1)).restore
+        if restore[.sandbox] == .copy || restore[.production] == .copy { mayShare = true }
         switch step {
         case .call(let deed, let seed): try call(deed, seed, at: place)
         case .twice(let deed, let seed): try callTwice(deed, seed, at: place)
         case .both(let one, let other, let seed, let isPipelined):
             try callBoth([one, other], seed, isPipelined: isPipelined, at: place)
+        case .flood: try flood(at: place)
         case .restart:
             machine.stop()
             try rest(at: place)
@@ -109,8 +128,10 @@ struct Life {
         var way = Machine.Way()
         let bytes = call.bytes(id: id, chunk: chance.oneIn(8) ? 1 + chance.below(40) : nil)
         if chance.oneIn(4) { way.cuts = (0..<1 + chance.below(3)).map { _ in chance.below(bytes.count) } }
-        if chance.oneIn(12) { way.window = 1 + chance.below(300) }
+        if chance.oneIn(12) { way.window = 20 + chance.below(300) }
         way.leaves = chance.oneIn(40)
+        way.endsWriting = chance.oneIn(25)
+        if !way.isPlain { trace.add("\(place) \(way)") }
         let merges = knowledge.known["merge"]?.count ?? 0
         let picture = deed == .merge && chance.oneIn(3) ? pictureOfGroups() : nil
         try send(call, id, bytes, way, at: place)
@@ -132,6 +153,7 @@ struct Life {
         let answer = machine.send(bytes, way)
         let fault = machine.disk.happened.filter { $0.value != before[$0.key] ?? 0 }.keys.sorted().first ?? "none"
         note(call, answer, at: place)
+        if !way.leaves { try checkAnswered(call.deed, answer, at: place) }
         if let line = machine.overworked.lines.first { throw fail("work", place, line) }
         try readAfter(machine, at: place)
         let isKept = written[id] != nil
@@ -322,6 +344,7 @@ extension Life {
         // The power may have gone while the server ended.
         if machine.disk.hasLostPower { machine.cutPower(.any) }
         machine.disk.faults = FaultyDisk.FaultPlan()
+        isDisturbed = false
         let findings: [String]
         do throws(StoreFault) {
             findings = try machine.findings()
@@ -332,7 +355,46 @@ extension Life {
         if let finding = findings.first { throw fail("doctor", place, finding) }
         try readJournal(at: place, fromStart: true)
         try compareWithShadow(at: place)
+        try checkPurchases(at: place)
+        try checkInstalls(at: place)
         try follow(at: place)
+    }
+
+    /// Nobody waits, and nobody is told to come again, as long as no fault is at work.
+    private func checkAnswered(_ deed: Deed, _ answer: WireAnswer?, at place: Int) throws(History.Failure) {
+        guard !isDisturbed, let machine, !machine.disk.hasLostPower else { return }
+        guard let answer else { throw fail("nobody waits", place, "\(deed) got no answer") }
+        if answer.status == 503 { throw fail("nobody waits", place, "\(deed) got 503 \(answer.body)") }
+    }
+
+    /// A purchase has one owner, as long as the project never copied purchases.
+    private func checkPurchases(at place: Int) throws(History.Failure) {
+        guard let machine, !mayShare else { return }
+        for (key, body) in machine.shadow.facts.documents where key.kind == .purchase {
+            guard let purchase = Purchase(PurchaseID(hash: key.hash), packed: body) else { continue }
+            if purchase.owners.count > 1 {
+                throw fail("one owner", place, "\(purchase.transaction) is of \(purchase.owners)")
+            }
+        }
+    }
+
+    /// An install is active exactly if its user's document says so, and a user has no more active installs than the policy lets in.
+    private func checkInstalls(at place: Int) throws(History.Failure) {
+        guard let machine else { return }
+        let documents = machine.shadow.facts.documents
+        var active: Set<DocumentKey> = []
+        for (key, body) in documents where key.kind == .linkedUser {
+            guard let user = LinkedUser(of: key.person, packed: body) else { continue }
+            for live in user.live where live.isActive { active.insert(Install.key(of: live.name)) }
+        }
+        for (key, body) in documents where key.kind == .install {
+            // The id of an install is not in its document, and does not matter here.
+            let id = InstallID(rawValue: 0)
+            guard let install = Install(id, IdentityKey(hash: key.hash), packed: body) else { continue }
+            if (install.state == .active) != active.contains(key) {
+                throw fail("installs", place, "an install is \(install.state.name), and its user says something else")
+            }
+        }
     }
 
     /// Reads the new calls of the journal, and compares the earlier ones with what was promised.
@@ -402,12 +464,24 @@ extension Life {
         }
         var difference: String?
         _ = store.glance { snapshot in
+            // The groups of members that were looked at, by the roots that they have.
+            var looked: [PersonID: PersonID] = [:]
             for (person, state) in facts.people.sorted(by: { $0.key < $1.key }) {
                 if facts.isErased(person) { continue }
-                let (group, expected) = (snapshot.group(of: person), facts.group(of: person))
-                if group.root != expected.root || Set(group.members) != Set(expected.members) {
-                    difference = "person \(person.rawValue) is in \(group.members), and not in \(expected.members)"
-                    return
+                let group = snapshot.group(of: person)
+                if let root = looked[person] {
+                    if group.root != root {
+                        difference = "person \(person.rawValue) is in the group of \(group.root), and not of \(root)"
+                        return
+                    }
+                } else {
+                    let expected = facts.group(of: person)
+                    let members = Set(expected.members)
+                    if group.root != expected.root || Set(group.members) != members {
+                        difference = "person \(person.rawValue) is in \(group.members), and not in \(members)"
+                        return
+                    }
+                    for member in members { looked[member] = expected.root }
                 }
                 for held in state.identities where !snapshot.holders(of: held.key).contains(person) {
                     difference = "person \(person.rawValue) lost an identity of the type \(held.type.name)"
@@ -596,6 +670,25 @@ extension Life {
         try settleTogether(made, ids, answers, at: place)
     }
 
+    /// Sends many calls and reads nothing for a while. The server keeps little for such a client, and then answers in order.
+    private mutating func flood(at place: Int) throws(History.Failure) {
+        guard let machine else { return }
+        let key = [("Authorization", "Bearer \(machine.credentials.adminKey)")]
+        let after = max(2, machine.shadow.sequence - 100)
+        let call = MadeCall(
+            deed: .changes, method: "GET", path: "/onym/v1/changes?after=\(after)&limit=100", fields: key, body: nil)
+        let ids = (0..<40).map { "flood\(place)-\($0)" }
+        let (queued, answers) = machine.flood(ids.map { call.bytes(id: $0) })
+        trace.add("\(place) \(answers.count) answers, \(queued) bytes at most")
+        calls += ids.count
+        if queued > 256 << 10 { throw fail("output", place, "\(queued) bytes waited for a client that reads nothing") }
+        for (answer, id) in zip(answers, ids) where answer.id != id {
+            throw fail("own answer", place, "\(id) got the answer of \(answer.id)")
+        }
+        if answers.count < ids.count { try checkAnswered(.changes, nil, at: place) }
+        try readAfter(machine, at: place)
+    }
+
     /// Notes the answer to a call.
     private mutating func note(_ call: MadeCall, _ answer: WireAnswer?, at place: Int) {
         trace.add("\(place) \(call.deed.rawValue) \(answer?.status ?? 0) \(answer?.body ?? "-")")
@@ -616,7 +709,10 @@ extension Life {
     ) throws(History.Failure) {
         guard let machine else { return }
         calls += made.count
-        for (call, answer) in zip(made, answers) { note(call, answer, at: place) }
+        for (call, answer) in zip(made, answers) {
+            note(call, answer, at: place)
+            try checkAnswered(call.deed, answer, at: place)
+        }
         try readAfter(machine, at: place)
         for (number, call) in made.enumerated() {
             if let answer = answers[number] {
@@ -658,29 +754,20 @@ extension Life {
         if rest > 600_000 { throw fail("expiry", place, "a code is good for \(rest) ms") }
     }
 
-    /// A group as it was at one moment. `Group` itself reads its members when it is asked, which may be after more changes.
-    private struct PictureOfGroup: Equatable {
-        let root: PersonID
-        let members: Set<PersonID>
-    }
-
-    /// The group of each person.
-    private func pictureOfGroups() -> [PersonID: PictureOfGroup]? {
+    /// The root of each person's group.
+    private func pictureOfGroups() -> [PersonID: PersonID]? {
         guard let machine, let store = machine.store, machine.isHealthy else { return nil }
         let facts = machine.shadow.facts
         let people = facts.people.keys.filter { !facts.isErased($0) }
         return store.glance { snapshot in
             Dictionary(
-                uniqueKeysWithValues: people.map { person in
-                    let group = snapshot.group(of: person)
-                    return (person, PictureOfGroup(root: group.root, members: Set(group.members)))
-                })
+                uniqueKeysWithValues: people.map { person in (person, snapshot.group(of: person).root) })
         }
     }
 
     /// Takes a merge back at once, with a change of the rules between both: all groups are as they were before.
     private mutating func undoAtOnce(
-        _ picture: [PersonID: PictureOfGroup], changesRules: Bool, at place: Int
+        _ picture: [PersonID: PersonID], changesRules: Bool, at place: Int
     ) throws(History.Failure) {
         guard let machine, isJournalRead, let merge = knowledge.known["merge"]?.last else { return }
         let admin = [("Authorization", "Bearer \(machine.credentials.adminKey)")]
@@ -698,10 +785,10 @@ extension Life {
         }
         try readJournal(at: place)
         guard answer?.isSuccess == true, let now = pictureOfGroups() else { return }
-        for (person, group) in picture.sorted(by: { $0.key < $1.key }) {
+        for (person, root) in picture.sorted(by: { $0.key < $1.key }) {
             guard let other = now[person] else { continue }
-            if other != group {
-                throw fail("undo", place, "person \(person.rawValue): \(group) before merge and undo, \(other) after")
+            if other != root {
+                throw fail("undo", place, "person \(person.rawValue): \(root) before merge and undo, \(other) after")
             }
         }
     }

@@ -174,13 +174,21 @@ final class Machine {
     // MARK: - Calls
 
     /// How the bytes of a call go over the wire.
-    struct Way {
+    struct Way: CustomStringConvertible {
         /// The places at which the bytes are cut.
         var cuts: [Int] = []
         /// The window of a slow reader.
         var window = 64 * 1024
         /// Whether the client leaves before the answer.
         var leaves = false
+        /// Whether the client says that it sends nothing more, and waits for the answer.
+        var endsWriting = false
+
+        var isPlain: Bool { cuts.isEmpty && window == 64 * 1024 && !leaves && !endsWriting }
+
+        var description: String {
+            "cut at \(cuts), a window of \(window) bytes\(leaves ? ", leaves" : "")\(endsWriting ? ", ends writing" : "")"
+        }
     }
 
     /// Sends the bytes of a call, and waits for the answer; nil if the client or the machine is gone before.
@@ -193,6 +201,7 @@ final class Machine {
             start = cut
             if cut < bytes.count { step() }
         }
+        if way.endsWriting { connection.endWriting() }
         if way.leaves {
             connection.reset()
             self.connection = nil
@@ -200,12 +209,20 @@ final class Machine {
             return nil
         }
         var received: [UInt8] = []
-        for _ in 0..<Machine.stepsPerCall {
+        var silent = 0
+        while silent < Machine.stepsPerCall {
             step()
-            received += connection.read()
-            if let answer = WireAnswer(received) { return answer }
-            if disk.hasLostPower || connection.isClosed { break }
+            let bytes = connection.read()
+            received += bytes
+            silent = bytes.isEmpty ? silent + 1 : 0
+            if disk.hasLostPower || bytes.isEmpty && connection.isClosed { break }
+            if bytes.isEmpty { continue }
+            if let answer = WireAnswer(received) {
+                if way.endsWriting || connection.hasEnded { self.connection = nil }
+                return answer
+            }
         }
+        connection.reset()
         self.connection = nil
         return nil
     }
@@ -240,8 +257,36 @@ final class Machine {
         return answers
     }
 
+    /// Sends calls one behind the other, reads nothing for a while, and then all.
+    ///
+    /// - Returns: the most bytes that waited at the server for the client, and the answers.
+    func flood(_ calls: [[UInt8]]) -> (queued: Int, answers: [WireAnswer]) {
+        pass(milliseconds: 7)
+        let connection = MemoryConnection(window: Machine.floodWindow)
+        server?.connect(connection)
+        connection.write(calls.joined())
+        var (queued, received, answers): (Int, [UInt8], [WireAnswer]) = (0, [], [])
+        for _ in 0..<60 where !disk.hasLostPower {
+            step()
+            queued = max(queued, connection.queuedBytes)
+        }
+        for _ in 0..<Machine.stepsPerFlood where answers.count < calls.count && !disk.hasLostPower {
+            step()
+            queued = max(queued, connection.queuedBytes)
+            received += connection.read()
+            while let answer = WireAnswer(received) {
+                received.removeFirst(answer.length)
+                answers.append(answer)
+            }
+        }
+        connection.reset()
+        return (queued, answers)
+    }
+
     private func openConnection(_ way: Way) -> MemoryConnection {
-        if let connection, !connection.isClosed, way.window == 64 * 1024 { return connection }
+        if let connection, !connection.isClosed, !connection.hasEnded, way.window == 64 * 1024, !way.endsWriting {
+            return connection
+        }
         let connection = MemoryConnection(window: way.window)
         server?.connect(connection)
         self.connection = connection
@@ -260,6 +305,9 @@ final class Machine {
 
     var isHealthy: Bool { server?.isHealthy ?? false }
 
-    /// The number of steps within which every call has its answer: a read has ten seconds, and a step one millisecond.
+    /// The number of steps within which the next bytes of an answer come: a step takes a millisecond.
     private static let stepsPerCall = 400
+    /// The bytes on the way to a client that reads nothing, and the steps in which it then reads all.
+    private static let floodWindow = 16 * 1024
+    private static let stepsPerFlood = 2000
 }

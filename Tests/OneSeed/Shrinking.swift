@@ -59,6 +59,7 @@ extension History.Step {
         case .twice(let deed, let seed): "twice(.\(deed.rawValue), seed: 0x\(String(seed, radix: 16)))"
         case .both(let one, let other, let seed, let isPipelined):
             "both(.\(one.rawValue), .\(other.rawValue), seed: 0x\(String(seed, radix: 16)), isPipelined: \(isPipelined))"
+        case .flood: "flood"
         case .restart: "restart"
         case .kill: "kill"
         case .powerCut(let loss): "powerCut(.\(loss))"

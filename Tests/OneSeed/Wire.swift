@@ -47,7 +47,11 @@ final class MemoryConnection: Transport {
     private var incoming: [UInt8] = []
     private var isPaused = false
     private(set) var isClosed = false
-    private var hasEnded = false
+    /// Whether the server sends nothing more after what it has written.
+    private(set) var hasEnded = false
+    private var closesWhenSent = false
+    /// Whether the client sends nothing more, and whether the server knows it.
+    private var (isLastWritten, isEndTold) = (false, false)
     /// The bytes that the server has written and the client has not read.
     private var unread: [UInt8] = []
     /// The bytes that wait at the server, because the client does not read.
@@ -79,7 +83,12 @@ final class MemoryConnection: Transport {
     }
 
     func finishSending(thenClose: Bool) {
-        if thenClose { close() }
+        (hasEnded, closesWhenSent) = (true, thenClose)
+        closeIfSent()
+    }
+
+    private func closeIfSent() {
+        if closesWhenSent, unsent.isEmpty { close() }
     }
 
     func close() {
@@ -104,8 +113,15 @@ final class MemoryConnection: Transport {
             let waited = !unsent.isEmpty
             move()
             if waited, unsent.isEmpty { owner?.drained() }
+            closeIfSent()
         }
         return unread
+    }
+
+    /// Tells the server that the client sends nothing more, and reads on.
+    func endWriting() {
+        isLastWritten = true
+        pass()
     }
 
     /// Closes the client's end without a word.
@@ -118,10 +134,15 @@ final class MemoryConnection: Transport {
     }
 
     private func pass() {
-        guard !isPaused, !isClosed, !incoming.isEmpty, let owner else { return }
-        let bytes = incoming
-        incoming = []
-        owner.received(bytes.span)
+        guard !isPaused, !isClosed, let owner else { return }
+        if !incoming.isEmpty {
+            let bytes = incoming
+            incoming = []
+            owner.received(bytes.span)
+        }
+        guard isLastWritten, !isEndTold, incoming.isEmpty, !isPaused, !isClosed else { return }
+        isEndTold = true
+        owner.ended()
     }
 }
 
