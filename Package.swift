@@ -329,7 +329,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program", "SQLite",
+                "ClientKit", "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program",
+                "SQLite",
                 "StorePostgres", "TestKit", "Threads",
                 "example-claim",
                 "example-entitlements",
