@@ -1009,9 +1009,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     /// The key by which the server recognizes the same call about a transaction when it comes again. Another call under the key
-    /// would be refused, so the key names the user and the whole body.
+    /// would be refused, or would get the answer of the first call. So the key names the user, the whole body and the identity.
     private static func key(of transaction: String, _ request: HTTPRequest) -> String {
-        let call = Array(request.url.path.utf8) + [0] + request.body
+        let identity = request.fields["Onym-Identity"] ?? ""
+        let call = Array(request.url.path.utf8) + [0] + request.body + (identity.isEmpty ? [] : [0] + identity.utf8)
         return "as:\(transaction):\(hexadecimal(SHA256.digest(call)))"
     }
 
@@ -1022,7 +1023,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     /// Sets the function that finishes transactions of the device's shop.
-    func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
+    package func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
 
     /// Whether a transaction of the device's shop waits for the server. A renewal or a refund has another signed text.
     func isWaiting(_ transaction: ShopTransaction) -> Bool {
