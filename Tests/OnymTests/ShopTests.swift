@@ -45,6 +45,27 @@ struct ShopTests {
         #expect(shop.accounts == [Access.account(of: device)])
     }
 
+    @Test(
+        "a purchase that did not come about says so, and nothing is kept or sent of it",
+        arguments: [ScriptedShop.Next.pending, .cancelled, .fails])
+    func notBought(next: ScriptedShop.Next) async {
+        shop.next = next
+        let ended: Result<PurchaseOutcome, OnymError>
+        do throws(OnymError) {
+            ended = .success(try await bench.onym.access.buy("plus"))
+        } catch {
+            ended = .failure(error)
+        }
+        switch next {
+        case .pending: #expect(ended == .success(.pending))
+        case .cancelled: #expect(ended == .success(.cancelled))
+        case .fails, .bought: #expect(ended == .failure(.refused(.appFailed)))
+        }
+        bench.advance(100)
+        #expect(bench.waiting == 0 && bench.transport.requests.isEmpty && bench.onym.access.cached == nil)
+        #expect(shop.finished == [] && shop.accounts.count == 1)
+    }
+
     @Test("products are asked for by the ids of the server's catalog, and have the shop's prices")
     func products() async throws {
         shop.sell([ShopProduct(id: "com.example.plus", displayPrice: "9,99 €")])
