@@ -151,6 +151,10 @@ let package = Package(
         // What the SDK costs an app.
         .executableTarget(
             name: "bench-sdk", dependencies: ["Onym"], path: "Benchmarks/SDK", swiftSettings: benchSettings),
+        // Two apps that differ in the SDK alone.
+        .executableTarget(
+            name: "size-with", dependencies: ["Onym"], path: "Benchmarks/SizeWith", swiftSettings: benchSettings),
+        .executableTarget(name: "size-without", path: "Benchmarks/SizeWithout", swiftSettings: benchSettings),
 
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
         ring("Domain"),
@@ -329,7 +333,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program", "SQLite",
+                "ClientKit", "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program",
+                "SQLite",
                 "StorePostgres", "TestKit", "Threads",
                 "example-claim",
                 "example-entitlements",

@@ -317,6 +317,12 @@ static const unsigned char docs_decisions_0060_a_log_of_requests_md[] = {
 static const unsigned char docs_decisions_0061_a_history_with_an_end_md[] = {
 #embed "../../docs/decisions/0061-a-history-with-an-end.md"
 };
+static const unsigned char docs_decisions_0062_the_key_of_a_purchase_md[] = {
+#embed "../../docs/decisions/0062-the-key-of-a-purchase.md"
+};
+static const unsigned char docs_decisions_0063_the_lock_of_the_sdks_folder_md[] = {
+#embed "../../docs/decisions/0063-the-lock-of-the-sdks-folder.md"
+};
 static const unsigned char docs_decisions_0064_a_tree_over_the_journal_md[] = {
 #embed "../../docs/decisions/0064-a-tree-over-the-journal.md"
 };
@@ -459,6 +465,8 @@ static const onym_file files[] = {
     FILE_OF("docs", "decisions/0059-several-master-keys.md", docs_decisions_0059_several_master_keys_md),
     FILE_OF("docs", "decisions/0060-a-log-of-requests.md", docs_decisions_0060_a_log_of_requests_md),
     FILE_OF("docs", "decisions/0061-a-history-with-an-end.md", docs_decisions_0061_a_history_with_an_end_md),
+    FILE_OF("docs", "decisions/0062-the-key-of-a-purchase.md", docs_decisions_0062_the_key_of_a_purchase_md),
+    FILE_OF("docs", "decisions/0063-the-lock-of-the-sdks-folder.md", docs_decisions_0063_the_lock_of_the_sdks_folder_md),
     FILE_OF("docs", "decisions/0064-a-tree-over-the-journal.md", docs_decisions_0064_a_tree_over_the_journal_md),
     FILE_OF("docs", "decisions/0070-what-is-kept-of-old-rows.md", docs_decisions_0070_what_is_kept_of_old_rows_md),
     FILE_OF("docs", "decisions/0071-members-of-bodies.md", docs_decisions_0071_members_of_bodies_md),

@@ -224,14 +224,18 @@ struct Qonversion: VendorForm {
         }
         let original = fields[.original] ?? transaction
         let name = meaning(of: event)
-        facts.purchase(
-            PurchaseState(
-                principal: Facts.userType(isOwn: false, world), owner: user, world: world, store: store.rawValue,
-                transaction: transaction, original: original, product: product,
-                // The first event may tell only of the end.
-                bought: min(starts.moment(of: transaction, at), expires ?? .max), expires: expires,
-                refunded: name.isRefund ? at : nil,
-                renewal: expires == nil ? nil : name.renewal, period: name.period, asOf: at))
+        var state = PurchaseState(
+            principal: Facts.userType(isOwn: false, world), owner: user, world: world, store: store.rawValue,
+            transaction: transaction, original: original, product: product,
+            // The first event may tell only of the end.
+            bought: min(starts.moment(of: transaction, at), expires ?? .max), expires: expires,
+            refunded: name.isRefund ? at : nil,
+            renewal: expires == nil ? nil : name.renewal, period: name.period, asOf: at)
+        facts.purchase(state)
+        // At the vendor, all devices with this identity have the user, and so the purchase.
+        guard let identity = fields[.identity] else { return }
+        (state.principal, state.owner) = (Facts.userType(isOwn: true, world), identity)
+        facts.purchase(state)
     }
 
     private mutating func meaning(of event: String) -> Name {

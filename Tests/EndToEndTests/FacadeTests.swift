@@ -6,8 +6,8 @@ import OnymQonversion
 import TestKit
 import Testing
 
-/// Apps of the vendors against the built server.
-@Suite("Facades", .timeLimit(.minutes(30)))
+/// Apps of the vendors against the built server. Some facades have one instance in a process, so tests run one after the other.
+@Suite("Facades", .serialized, .timeLimit(.minutes(30)))
 struct FacadeTests {
     private let scene: SDKScene
 

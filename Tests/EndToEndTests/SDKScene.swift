@@ -8,9 +8,9 @@ struct SDKScene {
     let store: Store
     let server: ServerProcess
 
-    init() throws {
+    init(flags: [String] = []) throws {
         store = try Store()
-        server = try ServerProcess(data: store.data)
+        server = try ServerProcess(data: store.data, flags: flags)
     }
 
     /// A device with the app on it.

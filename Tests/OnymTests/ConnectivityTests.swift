@@ -156,6 +156,41 @@ struct ConnectivityTests {
         #expect(bench.transport.open.first?.json["events"]?.elements?.count == 20)
     }
 
+    @Test("an app that does nothing has no timers, in any dialect, also after a start")
+    func idle() {
+        let bench = Bench(
+            .idSync(key: "k", secret: nil), .claim(key: "owl_client_k", bundleID: "b"), .entitlements(key: "e"),
+            .linking(appID: nil, secret: nil))
+        bench.onym.identity.identify(callback: { _ in })
+        bench.onym.log("a")
+        bench.onym.properties.set(["a": "b"])
+        bench.onym.access.setProperties(["a": "b"])
+        #expect(bench.time.nextDelay != nil)
+        for _ in 0..<20 {
+            bench.advance(10)
+            while let request = bench.transport.open.first {
+                switch request.path {
+                case "/v1/identify": bench.answer(IdentityTests.mpid(1))
+                case "/v1/ingest": bench.answer(.json(200, ["accepted": 1, "rejected": 0]))
+                default: bench.answer(.json(request.path.hasSuffix("/events") ? 202 : 201, [:]))
+                }
+            }
+        }
+        let waiting = [
+            bench.onym.idsync?.mailbox.count, bench.onym.claim?.mailbox.count, bench.onym.entitlements?.mailbox.count,
+            bench.onym.linking?.mailbox.count,
+        ]
+        #expect(waiting == [0, 0, 0, 0])
+        for _ in 0..<2 {
+            let count = bench.transport.requests.count
+            bench.advance(1)
+            #expect(bench.time.nextDelay == nil)
+            bench.advance(86_400)
+            #expect(bench.transport.requests.count == count)
+            bench.relaunch()
+        }
+    }
+
     @Test("an interval of the app's own is kept, in any world")
     func ownInterval() {
         var configuration = Bench.configuration([])

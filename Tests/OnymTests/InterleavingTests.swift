@@ -20,6 +20,7 @@ final class Interleaving {
     /// The installs that the device has had.
     private var installs: Set<String> = []
     private var calls: [Ends] = []
+    private let shop = DeviceShop()
     private var next = 0
     private(set) var faults: [String] = []
     private var trace: [String] = []
@@ -47,6 +48,7 @@ final class Interleaving {
         devices = FakeDeviceServer { [time = bench.time] in time.trueNow }
         hasBadDisk = seed % 7 == 0
         server = FakeServer(isLogoutNew: seed % 2 == 0, isLossy: hasBadDisk, devices)
+        watchShop()
     }
 
     private func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &dice) }
@@ -71,7 +73,7 @@ final class Interleaving {
 
     private func step() {
         if let install = bench.onym.device.state?.installID { installs.insert(install) }
-        switch roll(25) {
+        switch roll(28) {
         case 0..<5: log()
         case 5: identity(["login", "logout", "identify", "modify"][roll(4)])
         case 6: identity(["login", "logout"][roll(2)])
@@ -88,6 +90,8 @@ final class Interleaving {
             let room = roll(3) == 0 ? nil : roll(600)
             tell("room for \(room ?? .max) bytes")
             bench.files.fill(after: room)
+        case 24, 25: sell()
+        case 26: useShop()
         case 23:
             let seconds = [-100_000.0, -50, 50, 100_000][roll(4)]
             tell("the clock is set by \(seconds)")
@@ -220,6 +224,80 @@ final class Interleaving {
             callback: { _ in ends.count += 1 })
     }
 
+    // MARK: - The device's shop
+
+    /// Begins as the SDK begins with a shop: it sends what the shop has not finished.
+    private func watchShop() {
+        bench.onym.entitlements?.setFinish { [shop] id in shop.called.append(id) }
+        for transaction in shop.open { send(transaction) }
+    }
+
+    private func sell() {
+        next += 1
+        let transaction = DeviceShop.transaction("\(next)", at: bench.time.now)
+        tell("the shop sells \(next)")
+        shop.open.append(transaction)
+        shop.sold.append(transaction)
+        // The person has paid, and the SDK does not know it yet.
+        if roll(6) == 0 { kill() } else { send(transaction) }
+    }
+
+    private func send(_ transaction: ShopTransaction) {
+        let ends = ends("send \(transaction.signed)")
+        let user = bench.onym.access.user
+        server.allowed[transaction.signed, default: []].insert("\(user?.id ?? "") \(user?.identityID ?? "")")
+        bench.onym.access.send(transaction, callback: { _ in ends.count += 1 })
+    }
+
+    /// The shop ends transactions, reports one once more, or takes one back.
+    private func useShop() {
+        switch roll(3) {
+        case 0: finish()
+        case 1: if let transaction = shop.open.randomElement(using: &dice) { send(transaction) }
+        default:
+            guard let bought = shop.finished.randomElement(using: &dice) else { return }
+            if shop.open.contains(where: { $0.id == bought }) { return }
+            let refund = DeviceShop.transaction(bought, isRevoked: true, at: bench.time.now)
+            guard !shop.sold.contains(where: { $0.signed == refund.signed }) else { return }
+            tell("the shop takes \(bought) back")
+            shop.open.append(refund)
+            shop.sold.append(refund)
+            send(refund)
+        }
+    }
+
+    private func finish() {
+        for id in shop.called {
+            let signed = shop.sold.filter { $0.id == id }.map(\.signed)
+            if !signed.contains(where: { server.decided[$0] != nil }) {
+                faults.append("\(id) was finished before the server had it")
+            }
+            // A second end of a transaction changes nothing at the shop.
+            guard shop.open.contains(where: { $0.id == id }) else { continue }
+            shop.open.removeAll { $0.id == id }
+            shop.finished.append(id)
+        }
+        shop.called = []
+    }
+
+    private func checkShop() {
+        finish()
+        if !shop.open.isEmpty { faults.append("the shop still has \(shop.open.map(\.signed))") }
+        for transaction in shop.sold {
+            let times = shop.finished.count { $0 == transaction.id }
+            // A shop knows the id alone: a late end of a purchase may also end its refund.
+            if !transaction.isRevoked, server.decided[transaction.signed] == nil {
+                faults.append("\(transaction.signed) never came")
+            }
+            if times != shop.sold.count(where: { $0.id == transaction.id }) {
+                faults.append("\(transaction.id) was finished \(times) times")
+            }
+        }
+        for (signed, owners) in server.decided where owners.count(where: { $0.hasPrefix("bought ") }) > 1 {
+            faults.append("\(signed) was bought by \(owners.sorted())")
+        }
+    }
+
     // MARK: - What the world does
 
     private func answer() {
@@ -264,12 +342,17 @@ final class Interleaving {
         // What is lost counts as told, once it was handed over.
         if hasBadDisk { bench.settle() }
         for call in calls { call.isAlive = false }
+        // Nobody ends at the shop what the process has not come to.
+        shop.called = []
         bench.relaunch()
+        watchShop()
     }
 
     /// The network is well again, until all is sent.
     private func drain() {
         tell("drain")
+        // What the full disk could not keep comes at the next start.
+        for transaction in shop.open { send(transaction) }
         bench.onym.identity.identify(callback: { _ in })
         for _ in 0..<400 {
             bench.settle()
@@ -313,6 +396,7 @@ final class Interleaving {
     }
 
     private func check() {
+        checkShop()
         faults += server.faults
         let state = bench.onym.device.state
         for call in calls where call.isAlive ? call.count != 1 : call.count > 1 {
@@ -340,6 +424,22 @@ final class Interleaving {
     }
 }
 
+/// A shop that does one thing after the other, as the program says.
+private final class DeviceShop: @unchecked Sendable {
+    /// What the shop reports at each start, until it is finished.
+    var open: [ShopTransaction] = []
+    var sold: [ShopTransaction] = []
+    var finished: [String] = []
+    /// The ids that the SDK wants to be finished.
+    var called: [String] = []
+
+    static func transaction(_ id: String, isRevoked: Bool = false, at time: Date) -> ShopTransaction {
+        ShopTransaction(
+            id: id, productID: "plus", signed: "shop-\(id)\(isRevoked ? "-revoked" : "")", price: "9.99",
+            currency: "EUR", purchased: time, isRevoked: isRevoked)
+    }
+}
+
 /// The other end: it knows whose everything is, and looks at each request, answered or not.
 private final class FakeServer {
     struct Owner {
@@ -350,6 +450,9 @@ private final class FakeServer {
     var expected: [String: Owner] = [:]
     var properties: [String: String] = [:]
     var purchases: [String: String] = [:]
+    /// The users under whom the device has sent each signed text of its shop, and what the server has decided about it for whom.
+    var allowed: [String: Set<String>] = [:]
+    private(set) var decided: [String: Set<String>] = [:]
     /// What was logged as nobody before each claim of it.
     var claims: [String: [Set<String>]] = [:]
     private(set) var events: Set<String> = []
@@ -453,8 +556,14 @@ private final class FakeServer {
             for entry in request.json.elements ?? [] { take(entry["key"], &propertiesSeen) }
             return .json(200, ["savedProperties": [], "propertyErrors": []])
         case ("POST", "purchases"):
-            take(request.json["price"], &purchasesSeen)
-            return .json(201, [:])
+            guard let signed = FakeServer.signed(request) else {
+                take(request.json["price"], &purchasesSeen)
+                return .json(201, [:])
+            }
+            // The purchase is the first user's.
+            let isFirst = decided[signed] == nil || decided[signed]?.contains("bought \(parts[2])") == true
+            decided[signed, default: []].insert("\(isFirst ? "bought" : "refused") \(parts[2])")
+            return isFirst ? .json(201, [:]) : conflict
         default: return users.contains(parts[2]) ? .json(200, [:]) : missing
         }
     }
@@ -520,6 +629,11 @@ private final class FakeServer {
         }
     }
 
+    /// The signed text of a purchase in the device's shop; nil for other calls.
+    private static func signed(_ request: HTTPRequest) -> String? {
+        request.json["app_store_data"]?["receipt"]?.text.flatMap { $0.hasPrefix("shop-") ? $0 : nil }
+    }
+
     private func lookAtAccess(_ request: HTTPRequest) {
         let parts = request.path.split(separator: "/").map(String.init)
         guard request.method == "POST", parts.count > 3 else { return }
@@ -527,6 +641,11 @@ private final class FakeServer {
             for entry in request.json.elements ?? [] where properties[entry["key"]?.text ?? ""] != parts[2] {
                 fault("\(entry["key"] ?? .null) went to \(parts[2])")
             }
+        } else if let signed = FakeServer.signed(request) {
+            let user = "\(parts[2]) \(request.fields["Onym-Identity"] ?? "")"
+            if allowed[signed]?.contains(user) != true { fault("\(signed) went to \(user)") }
+            // Each user's call has one key.
+            lookAtID("\(signed) of \(user)", request.fields["Idempotency-Key"])
         } else if parts[3] == "purchases" {
             let price = request.json["price"]?.text ?? ""
             if purchases[price] != "\(parts[2]) \(request.fields["Onym-Identity"] ?? "")" {

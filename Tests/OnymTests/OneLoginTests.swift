@@ -199,6 +199,64 @@ struct OneLoginTests {
         }
     }
 
+    @Test(
+        "every order of three acts without a network, in all dialects: events, purchases and the device have their users",
+        arguments: Act.allCases)
+    func ordersOfAll(first: Act) {
+        for second in Act.allCases {
+            for third in Act.allCases {
+                for (crashes, hasCode) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let acts = [first, second, third]
+                    let program = OneLoginProgram(seed: 1)
+                    let faults = program.run(acts, crashes: crashes, hasCode: hasCode)
+                    #expect(faults == [], "\(acts), \(crashes), \(hasCode)\n\(program.story)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "every order of three acts without a network, with a key of the server's own call: the last act decides",
+        arguments: Act.allCases)
+    func ordersOfOwn(first: Act) {
+        for second in Act.allCases {
+            for third in Act.allCases {
+                for crashes in [false, true] { orderOfOwn([first, second, third], crashes) }
+            }
+        }
+    }
+
+    private func orderOfOwn(_ acts: [Act], _ crashes: Bool) {
+        let bench = Bench(.onym(key: "onym_client_k"))
+        let words: Comment = "\(acts) \(crashes)"
+        bench.onym.identity.identify(callback: { _ in })
+        bench.answer(.json(200, ["person": "1", "known": false]))
+        for act in acts {
+            switch act {
+            case .ada, .bob: bench.onym.login("\(act)", callback: { _ in })
+            case .logout: bench.onym.logout()
+            }
+            bench.settle()
+            #expect(bench.onym.users.current == nil, words)
+            while !bench.transport.open.isEmpty { bench.answer(.fault(.offline)) }
+            if crashes { bench.relaunch() }
+        }
+        var kinds: [String] = []
+        for _ in 0..<20 where bench.onym.users.current == nil {
+            bench.advance(bench.time.nextDelay ?? 1)
+            while let request = bench.transport.open.first {
+                kinds.append(request.json["kind"]?.text ?? "")
+                let person = ["ada": "2", "bob": "3"][request.json["ids"]?["customerid"]?.text ?? ""] ?? "4"
+                bench.answer(.json(200, ["person": .string(person), "known": .bool(person != "4")]))
+            }
+        }
+        let last = acts.last ?? .logout
+        let expected: Int64 = [.ada: 2, .bob: 3, .logout: 4][last] ?? 0
+        #expect(bench.onym.users.current?.id == expected && bench.onym.users.isLoggedIn == (last != .logout), words)
+        // Nobody waits for the acts before.
+        #expect(kinds == [last == .logout ? "logout" : "login"], words)
+    }
+
     private func order(_ acts: [Act], _ crashes: Bool) {
         let bench = Bench(.idSync(key: "k", secret: nil)) { $0.flushInterval = 2 }
         bench.onym.identity.identify(callback: { _ in })
@@ -419,40 +477,93 @@ final class OneLoginProgram {
         return faults
     }
 
+    /// Does these acts without a network, with an event and a purchase after each; then the network is there.
+    func run(_ acts: [OneLoginTests.Act], crashes: Bool, hasCode: Bool) -> [String] {
+        log()
+        buy()
+        for act in acts {
+            switch act {
+            case .ada: login("ad", hasCode: hasCode)
+            case .bob: login("bo", hasCode: hasCode)
+            case .logout: logout()
+            }
+            checkAtOnce(act)
+            log()
+            buy()
+            for _ in 0..<10 {
+                bench.settle()
+                while bench.answer(.fault(.offline)) != nil {}
+            }
+            if crashes { kill() }
+        }
+        drain()
+        check()
+        return faults
+    }
+
+    /// An act counts at once in all dialects.
+    private func checkAtOnce(_ act: OneLoginTests.Act) {
+        let onym = bench.onym
+        let name: String? = [.ada: "ad", .bob: "bo"][act]
+        if onym.users.current != nil || onym.users.isLoggedIn { faults.append("\(act) left the user of before") }
+        if onym.access.user?.identityID != name {
+            faults.append("\(act) left \(onym.access.user?.identityID ?? "nobody")")
+        }
+        if onym.access.user?.id != onym.access.user?.deviceID { faults.append("\(act) left the user of access") }
+        let claim = onym.claimUser ?? ""
+        if name.map({ claim != $0 }) ?? (!claim.hasPrefix("owl_anon_") || claims.values.contains(claim)) {
+            faults.append("\(act) has the user \(claim)")
+        }
+        if act == .logout, onym.device.state?.userID != nil { faults.append("a logout left the device its user") }
+    }
+
+    private func log() {
+        next += 1
+        let name = "event-\(next)"
+        (whose[name], claims[name]) = (now, bench.onym.claimUser)
+        trace.append("log \(name) for \(now)")
+        bench.onym.log(name)
+    }
+
+    private func login(_ user: String, hasCode: Bool) {
+        // A device has one user of a code until the logout.
+        let code = linked == nil && hasCode ? devices.code(for: "linked-\(user)") : nil
+        if code != nil { linked = "linked-\(user)" }
+        trace.append("login \(user), \(code ?? "no code")")
+        now = .customer(user)
+        bench.onym.login(user, code: code, callback: { _ in })
+    }
+
+    private func logout() {
+        trace.append("logout")
+        logouts += 1
+        linked = nil
+        now = .logout(logouts)
+        bench.onym.logout()
+    }
+
+    private func buy() {
+        next += 1
+        let user = bench.onym.access.user
+        bought["\(next).00"] = user?.identityID ?? ""
+        trace.append("buy \(next) for \(user?.identityID ?? "the device")")
+        let purchase = Purchase(price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r")
+        bench.onym.access.purchase(purchase, callback: { _ in })
+    }
+
+    private func kill() {
+        trace.append("kill")
+        kills += 1
+        bench.relaunch()
+    }
+
     private func step() {
         switch roll(network == nil ? 16 : 18) {
-        case 0..<4:
-            next += 1
-            let name = "event-\(next)"
-            (whose[name], claims[name]) = (now, bench.onym.claimUser)
-            trace.append("log \(name) for \(now)")
-            bench.onym.log(name)
-        case 4, 5:
-            let user = "u\(roll(network == nil ? 3 : 2))"
-            // A device has one user of a code until the logout.
-            let code = linked == nil && roll(2) == 0 ? devices.code(for: "linked-\(user)") : nil
-            if code != nil { linked = "linked-\(user)" }
-            trace.append("login \(user), \(code ?? "no code")")
-            now = .customer(user)
-            bench.onym.login(user, code: code, callback: { _ in })
-        case 6:
-            trace.append("logout")
-            logouts += 1
-            linked = nil
-            now = .logout(logouts)
-            bench.onym.logout()
-        case 7:
-            next += 1
-            let user = bench.onym.access.user
-            bought["\(next).00"] = user?.identityID ?? ""
-            trace.append("buy \(next) for \(user?.identityID ?? "the device")")
-            let purchase = Purchase(
-                price: "\(next).00", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "r")
-            bench.onym.access.purchase(purchase, callback: { _ in })
-        case 8, 16, 17:
-            trace.append("kill")
-            kills += 1
-            bench.relaunch()
+        case 0..<4: log()
+        case 4, 5: login("u\(roll(network == nil ? 3 : 2))", hasCode: roll(2) == 0)
+        case 6: logout()
+        case 7: buy()
+        case 8, 16, 17: kill()
         case 9: bench.advance([0.5, 3, 40][roll(3)])
         case 10: bench.settle()
         default: answer()

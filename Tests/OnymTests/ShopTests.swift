@@ -45,6 +45,27 @@ struct ShopTests {
         #expect(shop.accounts == [Access.account(of: device)])
     }
 
+    @Test(
+        "a purchase that did not come about says so, and nothing is kept or sent of it",
+        arguments: [ScriptedShop.Next.pending, .cancelled, .fails])
+    func notBought(next: ScriptedShop.Next) async {
+        shop.next = next
+        let ended: Result<PurchaseOutcome, OnymError>
+        do throws(OnymError) {
+            ended = .success(try await bench.onym.access.buy("plus"))
+        } catch {
+            ended = .failure(error)
+        }
+        switch next {
+        case .pending: #expect(ended == .success(.pending))
+        case .cancelled: #expect(ended == .success(.cancelled))
+        case .fails, .bought: #expect(ended == .failure(.refused(.appFailed)))
+        }
+        bench.advance(100)
+        #expect(bench.waiting == 0 && bench.transport.requests.isEmpty && bench.onym.access.cached == nil)
+        #expect(shop.finished == [] && shop.accounts.count == 1)
+    }
+
     @Test("products are asked for by the ids of the server's catalog, and have the shop's prices")
     func products() async throws {
         shop.sell([ShopProduct(id: "com.example.plus", displayPrice: "9,99 €")])
@@ -101,6 +122,67 @@ struct ShopTests {
         #expect(Set(shop.finished) == ["1"] && keys.count == 1 && hasKilled)
         #expect(await shop.unfinished().isEmpty)
         task.cancel()
+    }
+
+    @Test("a kill at any place of the log of a purchase: bought once, finished once, never before the server has it")
+    func killsInTheLog() async throws {
+        let log = "entitlements-000001.log"
+        func size() -> Int { bench.files.contents[log]?.count ?? 0 }
+        let before = size()
+        let task = Task { [bench] in _ = try? await bench.onym.access.buy("plus") }
+        await answer(.json(201, [:]))
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        let sent = size()
+        let key = await answer(.json(201, [:]))?.fields["Idempotency-Key"]
+        let settled = size()
+        await answer(.json(200, ["data": []]))
+        await until { shop.finished == ["1"] }
+        await task.value
+        let whole = try #require(bench.files.contents[log])
+        #expect(before < sent && sent < settled && settled <= whole.count)
+        // Each end of a line, and places within lines.
+        let ends = whole.indices.filter { whole[$0] == UInt8(ascii: "\n") }.map { $0 + 1 }
+        let cuts = Set(ends + ends.flatMap { [$0 - 1, $0 - 20] } + [sent, settled, whole.count])
+        for cut in cuts.sorted() where cut >= before {
+            var left = bench.files.contents
+            left[log] = Array(whole[..<cut])
+            // The server has what it has answered. At the last byte before the answer, it may have it or not.
+            for (isTaken, isFinished) in [(false, false), (true, false), (true, true)] {
+                if isTaken ? cut < sent : cut > sent { continue }
+                if isFinished, cut < settled { continue }
+                try await goOn(MemoryFiles(left), key, isTaken, isFinished, "cut at \(cut)")
+            }
+        }
+    }
+
+    /// Goes on with what a killed process has left.
+    private func goOn(
+        _ files: MemoryFiles, _ key: String?, _ isTaken: Bool, _ isFinished: Bool, _ place: Comment
+    ) async throws {
+        let shop = ScriptedShop()
+        if !isFinished { shop.leave([ScriptedShop.transaction("1", "plus")]) }
+        let bench = Bench(.entitlements(key: "key"), files: files) { $0.shop = shop }
+        var isTaken = isTaken
+        var keys: Set<String?> = []
+        await eventually {
+            bench.settle()
+            // What a login or a repeated question waits for has its time too.
+            bench.advance(bench.time.nextDelay ?? 0)
+            if !shop.finished.isEmpty { #expect(isTaken, place) }
+            if let request = bench.transport.open.first {
+                if request.path.hasSuffix("/purchases") {
+                    keys.insert(request.fields["Idempotency-Key"])
+                    isTaken = true
+                }
+                bench.answer(.json(201, ["data": []]))
+            }
+            return shop.isWatched && shop.finished == (isFinished ? [] : ["1"]) && bench.waiting == 0
+        }
+        // The server answers the same key with the same answer: so it is one purchase, and nobody buys again.
+        #expect(isTaken && keys.isSubset(of: [key]) && shop.accounts.isEmpty, place)
+        #expect(isFinished || keys == [key], place)
+        await eventually { bench.transport.open.isEmpty || bench.answer(.json(201, ["data": []])) == nil }
+        #expect(shop.finished == (isFinished ? [] : ["1"]), place)
     }
 
     @Test("what the last process left unfinished is sent at the start, under the same key, and finished once")
@@ -196,6 +278,13 @@ struct ShopTests {
         #expect(keys(first) == keys(again) && keys(first).first??.hasPrefix("as:9:") == true)
         #expect(Set([first, other, ofBob].map { keys($0).first }).count == 3)
         #expect(ofBob?.path == "/v3/users/QON_bob/purchases")
+        // Carl is the device's own user: the same path and body, and yet another owner.
+        let device = try #require(bench.onym.access.user?.deviceID)
+        bench.onym.access.identify("carl", callback: { _ in })
+        await answer(.json(200, ["user_id": .string(device)]))
+        let ofCarl = try await sent(price: "9.99")
+        #expect(ofCarl?.path == first?.path && ofCarl?.body == first?.body)
+        #expect(Set([first, other, ofBob, ofCarl].map { keys($0).first }).count == 4)
     }
 
     @Test("what the shop reports while unfinished transactions wait for an answer is sent too")

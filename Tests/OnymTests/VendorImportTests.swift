@@ -112,7 +112,11 @@ extension LeftBehind {
         LeftBehind(
             "somebody logged in",
             qonversion(["originalUserID": "QON_a", "storedUserID": "QON_b", "identityUserID": "ada"]), kept: 3,
-            "device QON_a", "current QON_b", "identity ada", "created"),
+            "device QON_a", "current QON_b", "identity ada", "new"),
+        LeftBehind(
+            "another user without an identity, whom nothing leads to",
+            qonversion(["originalUserID": "QON_a", "storedUserID": "QON_b", "identityUserID": 7]), kept: 2, skipped: 1,
+            "device QON_a", "current QON_a", "identity none", "created"),
         LeftBehind(
             "a stored user alone", qonversion(["storedUserID": "QON_b"]), kept: 1, "device QON_b", "current QON_b"),
         LeftBehind(
@@ -383,6 +387,75 @@ struct VendorImportTests {
         bench.answer(missing)
         #expect(bench.onym.entitlements?.mailbox.count == 0)
         #expect(bench.onym.access.refusedPurchases.map(\.code) == ["not_found"])
+    }
+
+    /// A device on which ada was logged in; the device's user has never bought anything.
+    private static let adasDevice = MemoryVendorStore(
+        suites: [
+            "qonversion.localstorage.main": [
+                "com.qonversion.keys.originalUserID": "QON_a", "com.qonversion.keys.storedUserID": "QON_b",
+                "com.qonversion.keys.identityUserID": "ada",
+            ]
+        ])
+
+    @Test(
+        "a user who is logged in is one at the server before anything is asked or sent for the user",
+        arguments: [true, false])
+    func qonversionLoggedIn(isKnown: Bool) {
+        let bench = VendorImportTests.bench(
+            .entitlements(key: "k"), .qonversion(suite: nil), VendorImportTests.adasDevice)
+        bench.onym.access.setProperties(["a": "b"])
+        bench.onym.access.entitlements(.fresh, callback: { _ in })
+        // The app says at each launch who the user is.
+        let users = Collector<Result<AccessUser, OnymError>>()
+        bench.onym.access.identify("ada", callback: users.callback)
+        var calls: [String] = []
+        for _ in 0..<20 {
+            bench.advance(1)
+            guard let request = bench.transport.open.first else { continue }
+            calls.append("\(request.method) \(request.path)")
+            switch (request.method, request.path) {
+            case ("GET", "/v3/identities/ada") where !isKnown:
+                bench.answer(.json(404, ["error": ["code": "not_found", "message": "no"]]))
+            case (_, "/v3/identities/ada"):
+                if !isKnown { #expect(request.json == ["user_id": "QON_b"]) }
+                bench.answer(.json(201, ["user_id": "QON_b"]))
+            case ("GET", _): bench.answer(.json(200, ["data": []]))
+            default: bench.answer(.json(201, [:]))
+            }
+        }
+        let user = AccessUser(id: "QON_b", deviceID: "QON_a", identityID: "ada")
+        #expect(users.values == [.success(user)] && bench.onym.access.user == user)
+        let first = calls.prefix { $0 != "GET /v3/users/QON_b/entitlements" && !$0.hasSuffix("/properties") }
+        #expect(first.contains("POST /v3/users/QON_a") && first.contains("POST /v3/users/QON_b"), "\(calls)")
+        #expect(first.contains("GET /v3/identities/ada"), "\(calls)")
+        #expect(first.contains("POST /v3/identities/ada") == !isKnown, "\(calls)")
+        #expect(calls.contains("POST /v3/users/QON_b/properties") && bench.onym.entitlements?.mailbox.count == 0)
+        #expect(calls.contains("GET /v3/users/QON_b/entitlements"))
+    }
+
+    @Test("what a user who is logged in bought before any answer is the user's, over a logout and a crash")
+    func qonversionOffline() throws {
+        let bench = VendorImportTests.bench(
+            .entitlements(key: "k"), .qonversion(suite: nil), VendorImportTests.adasDevice)
+        bench.onym.access.purchase(SettlingTests.purchase, callback: { _ in })
+        bench.onym.access.logout()
+        #expect(bench.onym.access.user?.id == "QON_a" && bench.onym.access.user?.identityID == nil)
+        bench.relaunch()
+        for _ in 0..<50 where bench.onym.entitlements?.mailbox.count != 0 {
+            bench.advance(5)
+            while let request = bench.transport.open.first {
+                switch (request.method, request.path) {
+                case ("GET", "/v3/identities/ada"):
+                    bench.answer(.json(404, ["error": ["code": "not_found", "message": "no"]]))
+                case (_, "/v3/identities/ada"): bench.answer(.json(201, ["user_id": "QON_b"]))
+                default: bench.answer(.json(201, [:]))
+                }
+            }
+        }
+        let sent = try #require(bench.transport.requests.last { $0.path.hasSuffix("/purchases") })
+        #expect(sent.path == "/v3/users/QON_b/purchases" && sent.fields["Onym-Identity"] == "ada")
+        #expect(bench.onym.access.user?.id == "QON_a")
     }
 
     // MARK: - OwlMetry

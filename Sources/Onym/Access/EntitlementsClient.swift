@@ -40,7 +40,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var device = ""
     private var current = ""
     private var identity: String?
-    private var isCreated = false
+    /// The users that the server may not know yet: the device's user, and after an import the user who was logged in.
+    private var unmade: [String] = []
     private var isOptedOut = false
     /// The last answer for each user who was logged in; the empty text stands for no user.
     private var cache: [String: Cached] = [:]
@@ -54,6 +55,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var lastTurn: Int64 = 0
     /// The login of the user who is logged in now, if it has no answer yet.
     private var pending: Int64?
+    /// The vendor's user of the imported identity, until the server has named the identity's user.
+    private var importedUser: String?
     private var turnTimer = 0
     private var turnFailures = 0
 
@@ -93,6 +96,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package static let refusedLimit = 100
     private static let property = "p"
     private static let purchase = "b"
+    /// The number of the login that stands for an imported identity: an import comes before all logins.
+    private static let importedTurn: Int64 = 1
 
     private struct Cached {
         var at: Date
@@ -164,7 +169,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         device = state["device"]?.text ?? ""
         current = state["current"]?.text ?? device
         identity = state["identity"]?.text
-        isCreated = state["created"]?.bool ?? false
+        importedUser = state["imported"]?.text
         isOptedOut = state["out"]?.bool ?? false
         for (name, entry) in state["cache"]?.members ?? [:] {
             cache[name] = Cached(kept: entry)
@@ -183,12 +188,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             let imported = state == .null ? importVendor() : nil
             device = runtime.keepsake("entitlements.user") { imported?.device ?? newUser() }
             current = device
-            if let imported, device == imported.device {
-                // The vendor's SDK has made this user.
-                isCreated = true
-                current = imported.current ?? device
-                identity = imported.identity
-            }
+            unmade = [device]
+            if let imported, device == imported.device { take(imported) }
+        } else if state["created"]?.bool != true {
+            unmade = state["unmade"]?.elements?.compactMap(\.text) ?? [device]
         }
         save()
         queue.run = { [unowned self] in run($0) }
@@ -207,12 +210,29 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return nil
     }
 
+    /// Takes over who the user is. The vendor's SDK has made the device's user. An identity counts at once, and the server names
+    /// its user: the server may know neither the identity nor both users, because the vendor's files name buyers only.
+    private func take(_ imported: QonversionImport) {
+        guard let identity = imported.identity else {
+            unmade = []
+            return
+        }
+        self.identity = identity
+        current = imported.current ?? device
+        if current != device { unmade.append(current) }
+        importedUser = current
+        lastTurn = EntitlementsClient.importedTurn
+        turns = [Turn(number: lastTurn, id: identity)]
+        pending = lastTurn
+    }
+
     private func newUser() -> String { "QON_\(runtime.digits(1))" }
 
     package override var kept: JSON {
         .sparse([
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
-            "created": .bool(isCreated), "out": .bool(isOptedOut),
+            "created": .bool(unmade.isEmpty), "unmade": unmade.isEmpty ? .null : .array(unmade.map(JSON.string)),
+            "imported": .optional(importedUser), "out": .bool(isOptedOut),
             "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
             "cache": .object(cache.mapValues(\.kept)), "launch": launch?.kept ?? .null,
             "local": local.kept, "grants": EntitlementsClient.table(configuration.entitlementsOfProducts),
@@ -366,6 +386,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func settled(_ turn: Turn, _ owner: String) {
         turns.removeAll { $0.number == turn.number }
+        if turn.number == EntitlementsClient.importedTurn { importedUser = nil }
         led[turn.number] = owner
         turnFailures = 0
         if pending == turn.number {
@@ -389,8 +410,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             queue.close(.refused(.optedOut))
             endBuyers(.refused(.optedOut))
             device = newUser()
-            (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
-            (turns, led, pending) = ([], [:], nil)
+            (current, identity, unmade, cache, asked) = (device, nil, [device], [:], [:])
+            (turns, led, pending, importedUser) = ([], [:], nil, nil)
             turnTimer += 1
             (refusedPurchases, local, launch) = ([], LocalAccess(kept: nil), nil)
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
@@ -451,7 +472,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private func make(_ call: Call) {
         switch call {
         case .userInfo: finish(.success(.user(userNow)))
-        case .identify(let id): identify(id)
+        case .identify(let id):
+            guard let pending, id == identity else { return identify(id) }
+            settle(pending) { [unowned self] error in finish(error.map { .failure($0) } ?? .success(.user(userNow))) }
         case .turn(let number):
             settle(number) { [unowned self] error in
                 finish(error.map { .failure($0) } ?? .success(.user(userNow)))
@@ -496,32 +519,32 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     // MARK: - The device's user
 
     private func ensureUser(_ then: @escaping (Result<Void, OnymError>) -> Void) {
-        if isCreated { return then(.success(())) }
-        ask(creation) { [unowned self] result in
+        guard let user = unmade.first else { return then(.success(())) }
+        ask(creation(of: user)) { [unowned self] result in
             switch result.flatMap({ $0.object }) {
             case .success:
-                created()
-                then(.success(()))
+                created(user)
+                ensureUser(then)
             // An earlier answer was lost: the user exists already (spec/entitlements.md, decision 7).
             case .failure(let error) where error.serversStatus == 422:
-                ask(request("GET", "/v3/users/\(device.escaped)")) { [unowned self] result in
-                    let found = result.flatMap { $0.object }
-                    if case .success = found { created() }
-                    then(found.map { _ in })
+                ask(request("GET", "/v3/users/\(user.escaped)")) { [unowned self] result in
+                    if case .failure(let error) = result.flatMap({ $0.object }) { return then(.failure(error)) }
+                    created(user)
+                    ensureUser(then)
                 }
             case .failure(let error): then(.failure(error))
             }
         }
     }
 
-    private var creation: HTTPRequest {
+    private func creation(of user: String) -> HTTPRequest {
         let environment = configuration.environment == .production ? "prod" : "sandbox"
-        return request("POST", "/v3/users/\(device.escaped)", ["environment": .string(environment)])
+        return request("POST", "/v3/users/\(user.escaped)", ["environment": .string(environment)])
     }
 
-    private func created() {
-        guard !isCreated else { return }
-        isCreated = true
+    private func created(_ user: String) {
+        guard unmade.contains(user) else { return }
+        unmade.removeAll { $0 == user }
         save()
         if mailbox.count > 0 { deliver() }
     }
@@ -537,7 +560,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Finds the user of an identity, or gives the device's user this identity.
+    /// Finds the user of an identity, or gives this identity to the user of the vendor's SDK, else to the device's user.
     private func find(_ id: String, _ then: @escaping (Result<String, OnymError>) -> Void) {
         ask(request("GET", path(id))) { [unowned self] result in
             let found = result.flatMap(EntitlementsClient.owner)
@@ -547,7 +570,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func link(_ id: String, _ then: @escaping (Result<String, OnymError>) -> Void) {
-        ask(request("POST", path(id), ["user_id": .string(device)])) { [unowned self] result in
+        let isImported = turns.first?.number == EntitlementsClient.importedTurn && turns.first?.id == id
+        let user = isImported ? importedUser ?? device : device
+        ask(request("POST", path(id), ["user_id": .string(user)])) { [unowned self] result in
             let linked = result.flatMap(EntitlementsClient.owner)
             if case .failure(let error) = linked, let status = error.serversStatus, status == 422 || status == 409 {
                 return look(id, then)
@@ -707,7 +732,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 learnCatalog()
             // The server has lost the user: the client makes the user again.
             case .failure(let error) where error.serversStatus == 404 && current == device && !isAgain:
-                isCreated = false
+                unmade = [device]
                 ensureUser { [unowned self] result in
                     if case .failure(let error) = result { return finish(fallBack(error)) }
                     fetch(isAgain: true)
@@ -927,16 +952,16 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
         guard let first = letters.first else { return nil }
-        guard isCreated else {
+        if let unmade = unmade.first {
             return Delivery(
-                count: 0, request: creation,
+                count: 0, request: creation(of: unmade),
                 accept: { [unowned self] answer in
                     if case .failure(let error) = answer.object { return .failure(error) }
-                    created()
+                    created(unmade)
                     return .success(.nothing)
                 },
                 forgives: { [unowned self] failure in
-                    if failure.decisiveStatus == 422 { created() }
+                    if failure.decisiveStatus == 422 { created(unmade) }
                     return failure.decisiveStatus == 422
                 })
         }
@@ -984,9 +1009,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     /// The key by which the server recognizes the same call about a transaction when it comes again. Another call under the key
-    /// would be refused, so the key names the user and the whole body.
+    /// would be refused, or would get the answer of the first call. So the key names the user, the whole body and the identity.
     private static func key(of transaction: String, _ request: HTTPRequest) -> String {
-        let call = Array(request.url.path.utf8) + [0] + request.body
+        let identity = request.fields["Onym-Identity"] ?? ""
+        let call = Array(request.url.path.utf8) + [0] + request.body + (identity.isEmpty ? [] : [0] + identity.utf8)
         return "as:\(transaction):\(hexadecimal(SHA256.digest(call)))"
     }
 
@@ -997,7 +1023,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     /// Sets the function that finishes transactions of the device's shop.
-    func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
+    package func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
 
     /// Whether a transaction of the device's shop waits for the server. A renewal or a refund has another signed text.
     func isWaiting(_ transaction: ShopTransaction) -> Bool {
@@ -1014,7 +1040,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// letter. Another user that the server does not know was erased.
     private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter, _ owner: String) -> Bool {
         guard failure.status == 404, owner == device, retold.insert(letter.number).inserted else { return false }
-        isCreated = false
+        unmade = [device]
         return true
     }
 

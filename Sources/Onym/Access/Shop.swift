@@ -217,10 +217,15 @@ extension Access {
 
     /// Sends a transaction of the device's shop to the server, unless it waits already.
     func send(_ transaction: ShopTransaction) async throws(OnymError) {
-        guard let client = onym.entitlements else { throw .refused(onym.missing) }
+        try await result { send(transaction, callback: $0) }.get()
+    }
+
+    /// Sends a transaction of the device's shop to the server, unless it waits already.
+    package func send(_ transaction: ShopTransaction, callback: @escaping Callback<Void>) {
+        guard let client = onym.entitlements else { return callback(.failure(.refused(onym.missing))) }
         client.vouch([transaction])
-        if client.isWaiting(transaction) { return try await onym.flush() }
-        try await result { client.purchase(transaction.purchase, of: transaction, onym.holding($0)) }.get()
+        if client.isWaiting(transaction) { return onym.flush(callback: callback) }
+        client.purchase(transaction.purchase, of: transaction, onym.holding(callback))
     }
 
     /// Restores the person's purchases of the device's shop. The shop may ask the person to log in, so an app calls this on the

@@ -171,6 +171,8 @@ struct QonversionImport {
         current = tally.read(value("storedUserID"), \.id)
         identity = tally.read(value("identityUserID"), \.id)
         device = device ?? current
+        // The identity alone leads to another user than the device's: a logout removes both.
+        if identity == nil { current = device }
     }
 }
 
