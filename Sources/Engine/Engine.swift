@@ -292,6 +292,8 @@ package final class Engine: Sendable {
         var hasSwept = false
         var isForgetting: Bool
         var recoveryPause = Engine.recoveryMilliseconds.lowerBound
+        /// The moment of the next attempt to recover, by the clock that only counts. An engine with a thread waits for it instead.
+        var recoverAt: UInt64 = 0
 
         init(_ writer: Writer, _ limits: Limits, at now: Instant, _ monotonic: @escaping @Sendable () -> UInt64) {
             self.writer = writer
@@ -558,6 +560,7 @@ package final class Engine: Sendable {
     /// Tries once to open the store again after a fault, and refuses the waiting calls if it cannot be opened. False at the end.
     private func recover(_ work: Work, waits: Bool) -> Bool {
         healthy.store(false, ordering: .relaxed)
+        if !waits, monotonic() < work.recoverAt { return queue.withLock { !$0.isStopping } }
         // The fault may have come from the sweep.
         work.isSweeping = true
         guard let fault = work.writer.recover() else {
@@ -567,6 +570,7 @@ package final class Engine: Sendable {
             return true
         }
         observer.faulted(fault)
+        work.recoverAt = monotonic() + UInt64(work.recoveryPause) * 1_000_000
         let isStopping: Bool? = queue.wait(milliseconds: waits ? work.recoveryPause : 0) { $0.isStopping ? true : nil }
         let batch = queue.withLock { queue in
             defer { (queue.jobs, queue.bytes) = ([], 0) }

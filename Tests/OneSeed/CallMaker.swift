@@ -234,7 +234,7 @@ struct CallMaker {
             )
         case .transfer:
             guard let transaction = some("transaction"), let id = some("access") else { return nil }
-            return admin("POST", "/transfers", #"{"transaction":"test_\#(transaction)","to":"sandbox_user_id:\#(id)"}"#)
+            return admin("POST", "/transfers", #"{"transaction":"\#(transaction)","to":"sandbox_user_id:\#(id)"}"#)
         case .undoTransfer: return some("transfer").map { admin("POST", "/transfers/\($0)/undo") }
         case .install:
             return MadeCall(

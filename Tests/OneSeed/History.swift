@@ -95,7 +95,7 @@ package struct History: Sendable {
             case 0: steps.append(.twice(deed, seed: seed))
             case 1: steps.append(.both(deed, other, seed: seed, isPipelined: true))
             case 2: steps.append(.both(deed, other, seed: seed, isPipelined: false))
-            case 3 where steps.count > 60: steps.append(.flood)
+            case 3 where steps.count > 60 && seed % 5 == 0: steps.append(.flood)
             default: steps.append(.call(deed, seed: seed))
             }
         }
@@ -109,7 +109,8 @@ package struct History: Sendable {
         case 2, 3: .powerCut(chance.pick(FaultyDisk.Loss.allCases) ?? .any)
         case 4, 5, 6:
             .fail(
-                chance.pick([.read, .write, .sync, .sync, .truncate, .shm]) ?? .write, skip: chance.below(30),
+                chance.pick(chance.oneIn(8) ? FaultyDisk.Operation.allCases : [.read, .write, .sync, .sync]) ?? .write,
+                skip: chance.below(30),
                 times: chance.oneIn(3) ? 4 : 1)
         case 7, 8: .powerCutWithin(changes: chance.below(40))
         case 9: .fill(room: chance.below(60_000))

@@ -209,7 +209,7 @@ final class Machine {
             return nil
         }
         var received: [UInt8] = []
-        var silent = 0
+        var (silent, length): (Int, Int?) = (0, nil)
         while silent < Machine.stepsPerCall {
             step()
             let bytes = connection.read()
@@ -217,7 +217,8 @@ final class Machine {
             silent = bytes.isEmpty ? silent + 1 : 0
             if disk.hasLostPower || bytes.isEmpty && connection.isClosed { break }
             if bytes.isEmpty { continue }
-            if let answer = WireAnswer(received) {
+            length = length ?? WireAnswer.length(received)
+            if let length, received.count >= length, let answer = WireAnswer(received) {
                 if way.endsWriting || connection.hasEnded { self.connection = nil }
                 return answer
             }
@@ -270,10 +271,13 @@ final class Machine {
             step()
             queued = max(queued, connection.queuedBytes)
         }
-        for _ in 0..<Machine.stepsPerFlood where answers.count < calls.count && !disk.hasLostPower {
+        var silent = 0
+        while silent < Machine.stepsPerCall, answers.count < calls.count, !disk.hasLostPower {
             step()
             queued = max(queued, connection.queuedBytes)
-            received += connection.read()
+            let bytes = connection.read()
+            silent = bytes.isEmpty ? silent + 1 : 0
+            received += bytes
             while let answer = WireAnswer(received) {
                 received.removeFirst(answer.length)
                 answers.append(answer)
@@ -305,9 +309,9 @@ final class Machine {
 
     var isHealthy: Bool { server?.isHealthy ?? false }
 
-    /// The number of steps within which the next bytes of an answer come: a step takes a millisecond.
-    private static let stepsPerCall = 400
-    /// The bytes on the way to a client that reads nothing, and the steps in which it then reads all.
+    /// The number of steps within which the next bytes of an answer come: a step takes a millisecond, and a store with a fault is tried
+    /// again after two seconds at most.
+    private static let stepsPerCall = 2500
+    /// The bytes on the way to a client that reads nothing.
     private static let floodWindow = 16 * 1024
-    private static let stepsPerFlood = 2000
 }

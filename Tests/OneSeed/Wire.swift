@@ -155,9 +155,31 @@ struct WireAnswer {
     /// The bytes of the answer.
     let length: Int
 
+    /// The longest head of an answer.
+    private static let headBytes = 4096
+
+    /// The place behind the head of an answer; nil if the head is not complete.
+    private static func headEnd(_ bytes: [UInt8]) -> Int? {
+        let (line, newline) = (UInt8(ascii: "\r"), UInt8(ascii: "\n"))
+        var place = 3
+        while place < min(bytes.count, headBytes) {
+            if bytes[place] == newline, bytes[place - 1] == line, bytes[place - 2] == newline { return place - 3 }
+            place += 1
+        }
+        return nil
+    }
+
+    /// The length of the answer at the beginning of some bytes; nil if its head is not complete.
+    static func length(_ bytes: [UInt8]) -> Int? {
+        guard let end = headEnd(bytes) else { return nil }
+        let head = String(decoding: bytes[..<end], as: UTF8.self).lowercased()
+        let field = head.split(separator: "\r\n").first { $0.hasPrefix("content-length: ") }
+        return end + 4 + (field.flatMap { Int($0.dropFirst(16)) } ?? 0)
+    }
+
     /// Reads a complete answer from the beginning of some bytes; nil if it is not complete.
     init?(_ bytes: [UInt8]) {
-        guard let end = bytes.firstIndex(ofPart: Array("\r\n\r\n".utf8)) else { return nil }
+        guard let end = WireAnswer.headEnd(bytes) else { return nil }
         let head = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
         guard let line = head.first?.split(separator: " "), line.count > 1, let status = Int(line[1]) else {
             return nil
@@ -188,13 +210,6 @@ struct WireAnswer {
         var value: Any? = json
         for name in names { value = (value as? [String: Any])?[name] }
         return value as? String ?? (value as? NSNumber)?.stringValue
-    }
-}
-
-extension [UInt8] {
-    fileprivate func firstIndex(ofPart part: [UInt8]) -> Int? {
-        guard count >= part.count else { return nil }
-        return (0...count - part.count).first { self[$0] == part[0] && self[$0..<$0 + part.count].elementsEqual(part) }
     }
 }
 

@@ -1,4 +1,5 @@
 import Domain
+import Glibc
 import OneSeed
 import TestKit
 import Testing
@@ -43,6 +44,19 @@ struct WorldTests {
             let difference = zip(one.trace.lines, other.trace.lines).first { $0 != $1 }
             #expect(one.trace.hash == other.trace.hash, "seed \(seed): \(String(describing: difference))")
         }
+    }
+
+    @Test("lives leave nothing in memory behind")
+    func memory() {
+        func live(_ seeds: ClosedRange<UInt64>) -> Int {
+            for seed in seeds { _ = History(seed: seed, calls: 40).run() }
+            let memory = mallinfo2()
+            return Int(memory.uordblks + memory.hblkhd)
+        }
+        // The first lives make what lives share: the image of a new store, and tables of the program.
+        let before = live(1...12)
+        let after = live(13...36)
+        #expect(after - before < 1 << 20, "24 lives left \(after - before) bytes")
     }
 
     @Test("every act of the registry has a deed, or a test elsewhere")
