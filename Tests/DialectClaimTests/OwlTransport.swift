@@ -46,8 +46,8 @@ struct OwlTransport {
     private mutating func send(_ batch: [String]) throws -> Bool {
         let bundle = bundleID.map { #""bundle_id":"\#($0)","# } ?? ""
         for attempt in 0..<attempts {
-            // The waits of the client, in a fiftieth of their time.
-            if attempt > 0 { Thread.sleep(forTimeInterval: 0.02 * Double(1 << (attempt - 1))) }
+            // The waits of the client, in a twentieth of their time.
+            if attempt > 0 { Thread.sleep(forTimeInterval: 0.05 * Double(1 << (attempt - 1))) }
             let answer = try post("/v1/ingest", "{\(bundle)\"events\":[\(batch.joined(separator: ","))]}")
             answers.append(answer)
             if answer.status == 200 { return true }

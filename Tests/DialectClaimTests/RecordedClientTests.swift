@@ -208,11 +208,11 @@ struct RecordedClientTests {
         "the Node client repeats a batch after 429 and 503, and drops it after other refusals",
         arguments: StoreKind.allCases)
     func nodeRetries(_ kind: StoreKind) throws {
-        let rates = RateLimits(key: .off, identity: .off, claim: RateLimit(perSecond: 5, burst: 2))
+        let rates = RateLimits(key: .off, identity: .off, claim: RateLimit(perSecond: 2, burst: 2))
         let place = try Place(kind, platform: "backend", bundleID: nil, rates: rates)
         var transport = OwlTransport(.node, place.owl.http, key: place.key)
         let session = UUID().uuidString.lowercased()
-        let sent = try (0..<120).map { try Self.event(.node, "m\($0)", user: "ada", session: session).json }
+        let sent = try (0..<80).map { try Self.event(.node, "m\($0)", user: "ada", session: session).json }
         // The first commit is lost with its answer, and the second one before anything is kept.
         place.failing.failNextCommit(.after)
         try transport.flush(Array(sent.prefix(20)))
@@ -225,9 +225,9 @@ struct RecordedClientTests {
         }
         // The repeated batch that was kept is not kept twice, and is no mistake of the client.
         let taken = transport.answers.filter { $0.status == 200 }.map { JSONAnswer($0) }
-        #expect(taken.map { $0.number("accepted") } == [0] + Array(repeating: 20, count: 5))
+        #expect(taken.map { $0.number("accepted") } == [0] + Array(repeating: 20, count: 3))
         #expect(taken.allSatisfy { $0.number("rejected") == 0 && $0["errors"] == nil })
-        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 120)
+        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 80)
         // After other refusals the client goes on with the next batch.
         var agent = OwlTransport(.node, place.owl.http, key: place.owl.server.credentials.claimAgentKey)
         try agent.flush(Array(sent.prefix(20)))
@@ -333,11 +333,11 @@ struct RecordedClientTests {
         "the Android client keeps what the server did not take, and sends it again first", arguments: StoreKind.allCases
     )
     func androidRetries(_ kind: StoreKind) throws {
-        let rates = RateLimits(key: .off, identity: .off, claim: RateLimit(perSecond: 5, burst: 2))
+        let rates = RateLimits(key: .off, identity: .off, claim: RateLimit(perSecond: 2, burst: 2))
         let place = try Place(kind, platform: "android", bundleID: Self.bundleID, rates: rates)
         var transport = OwlTransport(.android, place.owl.http, key: place.key, bundleID: Self.bundleID)
         let session = UUID().uuidString.lowercased()
-        let sent = try (0..<120).map { try Self.event(.android, "m\($0)", user: "ada", session: session).json }
+        let sent = try (0..<100).map { try Self.event(.android, "m\($0)", user: "ada", session: session).json }
         // A lost answer: the client sends the same events again, which count once.
         place.failing.failNextCommit(.after)
         try transport.flush(Array(sent.prefix(20)))
@@ -351,17 +351,17 @@ struct RecordedClientTests {
             return transport.waiting.isEmpty
         }
         #expect(isEmptied)
-        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 120)
+        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 100)
         // A batch with a wrong bundle id is refused each time, and nothing of it is kept.
         var wrong = OwlTransport(.android, place.owl.http, key: place.key, bundleID: "com.example.other")
         try wrong.flush([Self.event(.android, "lost", user: "ada", session: session).json])
         let isRefused = try Patience.until {
             try wrong.flush()
-            return wrong.answers.count { $0.status == 403 } >= 3
+            return wrong.answers.count { $0.status == 403 } >= 2
         }
         let refusal = #"{"error":"bundle_id does not match the app associated with this API key"}"#
         #expect(wrong.answers.allSatisfy { $0.status == 403 && $0.body == refusal || $0.status == 429 })
         #expect(isRefused && wrong.waiting.count == 1)
-        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 120)
+        #expect(try place.owl.agent("/v1/events/count?user_id=ada")["count"] as? Int == 100)
     }
 }
