@@ -23,8 +23,8 @@ extension Sentiance {
     public func initWithConfig(
         _ config: SENTConfig, success: @escaping () -> Void, failure: @escaping (SENTInitIssue) -> Void
     ) {
-        if userExists { return success() }
         let (success, failure) = (Handover(success), Handover(failure))
+        if userExists { return call { success.value() } }
         create(config.options) { result in
             switch result {
             case .success, .failure(.refused(.userExists)): success.value()

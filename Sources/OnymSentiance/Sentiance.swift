@@ -55,6 +55,8 @@ public final class Sentiance: @unchecked Sendable {
         guard let endpoint = text.flatMap(URL.init(string:)) ?? Configuration.defaultEndpoint else { return nil }
         var configuration = Configuration(
             endpoint: endpoint, key: .linking(appID: app?.id, secret: app?.secret))
+        // The vendor calls completions on the main queue, on each platform.
+        configuration.callbacks = .main
         options.configure?(&configuration)
         guard let new = try? OnymClient(configuration) else { return nil }
         new.observe { [weak self] notice in
@@ -203,13 +205,18 @@ public final class Sentiance: @unchecked Sendable {
         return .success(detectionStatus)
     }
 
-    /// Calls a handler on the queue of callbacks.
+    /// Calls a handler with the end of a call.
     private func answer<Value: Sendable, Failure: Sendable>(
         _ handler: @escaping (Value?, Failure?) -> Void, _ value: Value?, _ error: Failure?
     ) {
         let handler = Handover(handler)
-        guard let callbacks = core?.runtime.callbacks else { return handler.value(value, error) }
-        callbacks.run { handler.value(value, error) }
+        call { handler.value(value, error) }
+    }
+
+    /// Runs an action on the queue of callbacks, never inside the call that passes it. Before the start this is the main queue.
+    func call(_ action: @escaping @Sendable () -> Void) {
+        let queue: any CallbackQueue = core?.runtime.callbacks ?? OperationQueue.main
+        queue.run(action)
     }
 
     /// Sets the handler of changes of the status. The handler survives a reset.
@@ -218,14 +225,18 @@ public final class Sentiance: @unchecked Sendable {
     }
 
     private func tellStatus() {
-        let handler = lock.withLock { statusHandler }
-        handler?(sdkStatus)
+        guard let handler = lock.withLock({ statusHandler }).map(Handover.init) else { return }
+        let status = sdkStatus
+        call { handler.value(status) }
     }
 
     /// Asks the server for the user's status.
     public func refreshStatus(_ completion: @escaping (SENTSDKStatus) -> Void = { _ in }) {
         let completion = Handover(completion)
-        guard let device = open()?.device else { return completion.value(sdkStatus) }
+        guard let device = open()?.device else {
+            let status = sdkStatus
+            return call { completion.value(status) }
+        }
         device.refresh(callback: { [weak self] _ in
             guard let self else { return }
             completion.value(sdkStatus)
@@ -255,7 +266,7 @@ public final class Sentiance: @unchecked Sendable {
     func create(_ options: SENTUserCreationOptions, _ end: @escaping Device.Callback<DeviceState>) {
         if let id = options.appId, let secret = options.appSecret { use(id, secret) }
         guard let device = open(options.platformUrl)?.device else {
-            return end(.failure(.refused(.notConfigured)))
+            return call { end(.failure(.refused(.notConfigured))) }
         }
         lock.withLock { isInitialized = true }
         if let code = options.authenticationCode {
@@ -318,7 +329,7 @@ public final class Sentiance: @unchecked Sendable {
                 handler.value(nil, SENTUserLinkingError(failureReason: error.linkingReason, details: error.description))
             }
         }
-        guard let device = open()?.device else { return end(.failure(.refused(.notConfigured))) }
+        guard let device = open()?.device else { return call { end(.failure(.refused(.notConfigured))) } }
         body(device, end)
     }
 
@@ -336,7 +347,7 @@ public final class Sentiance: @unchecked Sendable {
                     nil, SENTUserAccessTokenError(failureReason: error.tokenReason, details: error.description))
             }
         }
-        guard let device = open()?.device else { return end(.failure(.refused(.notConfigured))) }
+        guard let device = open()?.device else { return call { end(.failure(.refused(.notConfigured))) } }
         device.token(callback: end)
     }
 
@@ -344,7 +355,7 @@ public final class Sentiance: @unchecked Sendable {
     public func reset(_ completionHandler: @escaping (SENTResetResult?, SENTResetError?) -> Void = { _, _ in }) {
         let handler = Handover(completionHandler)
         guard let device = open()?.device else {
-            return handler.value(SENTResetResult(initState: .notInitialized), nil)
+            return call { handler.value(SENTResetResult(initState: .notInitialized), nil) }
         }
         device.reset(callback: { [weak self] result in
             switch result {
