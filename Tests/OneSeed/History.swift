@@ -74,13 +74,19 @@ package struct History: Sendable {
         let count = calls ?? 10 + chance.below(120)
         let faultRate = seed % 3 == 0 ? 0 : 5 + faults.below(20)
         // Some promises hold only as long as nobody takes anything back, and are looked at in half of all lives to their end.
-        let takesBack = seed % 2 == 0
+        let takesBack = History.takesBack(seed)
         // Some deeds come often, because others need what they make.
-        let common: [Deed] = [
+        var common: [Deed] = [
             .identify, .identify, .identify, .identifyUser, .accessUser, .install, .code, .redeem, .claim, .ingest,
-            .merge,
-            .undoMerge, .link, .feedback,
+            .merge, .undoMerge, .link, .feedback,
         ]
+        // What needs several steps of its own has lives in which it comes often.
+        switch seed % 5 {
+        case 1: common += [.accessUser, .accessIdentity, .accessIdentity, .purchase, .restore, .restore]
+        case 2: common += [.identify, .identify, .erase, .erase]
+        case 3: common += [.code, .code, .redeem, .redeem, .redeem, .late]
+        default: break
+        }
         var steps: [Step] = []
         for _ in 0..<count {
             if faultRate > 0, faults.below(100) < faultRate { steps.append(History.fault(&faults)) }
@@ -95,12 +101,15 @@ package struct History: Sendable {
             case 0: steps.append(.twice(deed, seed: seed))
             case 1: steps.append(.both(deed, other, seed: seed, isPipelined: true))
             case 2: steps.append(.both(deed, other, seed: seed, isPipelined: false))
-            case 3 where steps.count > 60 && seed % 5 == 0: steps.append(.flood)
+            case 3 where steps.count > 30 && chance.oneIn(4): steps.append(.flood)
             default: steps.append(.call(deed, seed: seed))
             }
         }
         self.steps = steps
     }
+
+    /// Whether a life takes calls back.
+    static func takesBack(_ seed: UInt64) -> Bool { seed % 2 == 0 }
 
     private static func fault(_ chance: inout Chance) -> Step {
         switch chance.below(14) {
@@ -109,8 +118,8 @@ package struct History: Sendable {
         case 2, 3: .powerCut(chance.pick(FaultyDisk.Loss.allCases) ?? .any)
         case 4, 5, 6:
             .fail(
-                chance.pick(chance.oneIn(8) ? FaultyDisk.Operation.allCases : [.read, .write, .sync, .sync]) ?? .write,
-                skip: chance.below(30),
+                chance.pick(chance.oneIn(8) ? FaultyDisk.Operation.allCases : [.read, .write, .sync, .sync, .sync])
+                    ?? .write, skip: chance.below(chance.oneIn(2) ? 4 : 30),
                 times: chance.oneIn(3) ? 4 : 1)
         case 7, 8: .powerCutWithin(changes: chance.below(40))
         case 9: .fill(room: chance.below(60_000))

@@ -160,15 +160,17 @@ struct Life {
         let id = "w\(place)"
         if deed.isRemembered { call.fields.append(("Idempotency-Key", id)) }
         var way = Machine.Way()
-        let bytes = call.bytes(id: id, chunk: chance.oneIn(8) ? 1 + chance.below(40) : nil)
+        let chunk = chance.oneIn(8) ? 1 + chance.below(40) : nil
+        let bytes = call.bytes(id: id, chunk: chunk)
         if chance.oneIn(4) { way.cuts = (0..<1 + chance.below(3)).map { _ in chance.below(bytes.count) } }
         if chance.oneIn(12) { way.window = 20 + chance.below(300) }
         way.leaves = chance.oneIn(40)
         way.endsWriting = chance.oneIn(25)
         if !way.isPlain { trace.add("\(place) \(way)") }
         let merges = knowledge.known["merge"]?.count ?? 0
-        let picture = deed == .merge && chance.oneIn(3) ? pictureOfGroups() : nil
-        try send(call, id, bytes, way, at: place)
+        let picture = deed == .merge && chance.oneIn(3) && History.takesBack(self.seed) ? pictureOfGroups() : nil
+        let answer = try send(call, id, bytes, way, at: place)
+        if chunk != nil, answer?.status == 400 { try checkWhole(call, at: place) }
         if let picture, knowledge.known["merge"]?.count ?? 0 > merges {
             try undoAtOnce(picture, changesRules: chance.oneIn(2), at: place)
         }
@@ -177,10 +179,11 @@ struct Life {
         if chance.oneIn(6) { try follow(at: place) }
     }
 
+    @discardableResult
     private mutating func send(
         _ call: MadeCall, _ id: String, _ bytes: [UInt8], _ way: Machine.Way, at place: Int
-    ) throws(History.Failure) {
-        guard let machine else { return }
+    ) throws(History.Failure) -> WireAnswer? {
+        guard let machine else { return nil }
         calls += 1
         let before = machine.disk.happened
         let rows = machine.store?.counts.rows ?? 0
@@ -196,6 +199,15 @@ struct Life {
         try checkRows(of: call, answer, since: rows, isKnown(call), at: place)
         if let answer { try learn(call, id, answer, at: place) } else if call.deed.takesBack { hasTakenBack = true }
         if answer == nil || answer?.status == 503 { try settle(call, id, bytes, at: place) }
+        return answer
+    }
+
+    /// A body in chunks is refused only if the same body in one piece is.
+    private mutating func checkWhole(_ call: MadeCall, at place: Int) throws(History.Failure) {
+        guard let machine, let answer = machine.send(call.bytes(id: "whole\(place)")) else { return }
+        trace.add("\(place) whole \(answer.status)")
+        try readAfter(machine, at: place)
+        if answer.isSuccess { throw fail("whole body", place, "\(call.deed) was refused in chunks only") }
     }
 
     /// Sends a call again whose result is unknown: the repetition settles it, and nothing happens twice.
