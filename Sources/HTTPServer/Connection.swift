@@ -572,7 +572,8 @@ final class Connection: StreamOwner {
         } else if waiting.isEmpty {
             // A new connection has the time limit for a head. Empty lines, which are not a request, do not extend that time.
             if firstOrdinal > 0, deadline.kind != .idle { setDeadline(.idle, after: loop.limits.idleMilliseconds) }
-            if input.capacity > Connection.keptBytes { input = [] }
+            // A connection whose output waits has input that is read later.
+            if input.isEmpty, input.capacity > Connection.keptBytes { input = [] }
             if body.capacity > Connection.keptBytes { body = [] }
         } else {
             deadline = (.none, .max)

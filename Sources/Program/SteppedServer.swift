@@ -117,6 +117,11 @@ package final class SteppedServer {
         inspection.end()
     }
 
-    /// Ends the server as a crash does: it writes nothing more.
-    package func abandon() { inspection.end() }
+    /// Ends the server as a crash does: it writes nothing more, and nothing of it stays in memory.
+    package func abandon() {
+        gateway.stop()
+        dryRuns.stop()
+        readers.stop()
+        inspection.end()
+    }
 }

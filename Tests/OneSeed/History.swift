@@ -101,7 +101,7 @@ package struct History: Sendable {
             case 0: steps.append(.twice(deed, seed: seed))
             case 1: steps.append(.both(deed, other, seed: seed, isPipelined: true))
             case 2: steps.append(.both(deed, other, seed: seed, isPipelined: false))
-            case 3 where steps.count > 30 && chance.oneIn(4): steps.append(.flood)
+            case 3 where steps.count > 30 && chance.oneIn(6): steps.append(.flood)
             default: steps.append(.call(deed, seed: seed))
             }
         }

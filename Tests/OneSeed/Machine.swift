@@ -17,6 +17,7 @@ final class Machine {
     private var server: SteppedServer?
     private var rounds: SteppedRounds?
     private var connection: MemoryConnection?
+    private var open: [MemoryConnection] = []
     private let clock: WallClock
     private var starts: UInt64 = 0
     private let seed: UInt64
@@ -121,6 +122,11 @@ final class Machine {
 
     // MARK: - Starts and ends
 
+    deinit {
+        server?.abandon()
+        forget()
+    }
+
     /// Starts the server over what is on the disk.
     func start() throws(StoreFault) {
         starts += 1
@@ -165,7 +171,19 @@ final class Machine {
         forget()
     }
 
-    private func forget() { (store, server, rounds, connection) = (nil, nil, nil, nil) }
+    private func connect(_ connection: MemoryConnection) {
+        open.removeAll(where: \.isClosed)
+        open.append(connection)
+        server?.connect(connection)
+    }
+
+    /// Lets go of a server that has ended. The clients of a dead machine have lost their connections too.
+    private func forget() {
+        for connection in open { connection.reset() }
+        open = []
+        rounds?.forget()
+        (store, server, rounds, connection) = (nil, nil, nil, nil)
+    }
 
     func findings() throws(StoreFault) -> [String] {
         try Doctor(file) { _ in }.examine().map { "\($0.code): \($0.description)" }
@@ -232,7 +250,7 @@ final class Machine {
     func sendTogether(_ calls: [[UInt8]], isPipelined: Bool) -> [WireAnswer?] {
         pass(milliseconds: 7)
         let connections = (0..<(isPipelined ? 1 : calls.count)).map { _ in MemoryConnection() }
-        for connection in connections { server?.connect(connection) }
+        for connection in connections { connect(connection) }
         if isPipelined {
             connections[0].write(calls.flatMap(\.self))
         } else {
@@ -264,8 +282,11 @@ final class Machine {
     func flood(_ calls: [[UInt8]]) -> (queued: Int, answers: [WireAnswer]) {
         pass(milliseconds: 7)
         let connection = MemoryConnection(window: Machine.floodWindow)
-        server?.connect(connection)
-        connection.write(calls.joined())
+        connect(connection)
+        // The later calls come when the answers to the first ones wait already.
+        connection.write(calls.prefix(30).joined())
+        for _ in 0..<30 where !disk.hasLostPower { step() }
+        connection.write(calls.dropFirst(30).joined())
         var (queued, received, answers): (Int, [UInt8], [WireAnswer]) = (0, [], [])
         for _ in 0..<60 where !disk.hasLostPower {
             step()
@@ -292,7 +313,7 @@ final class Machine {
             return connection
         }
         let connection = MemoryConnection(window: way.window)
-        server?.connect(connection)
+        connect(connection)
         self.connection = connection
         return connection
     }

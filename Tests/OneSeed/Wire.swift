@@ -27,6 +27,9 @@ final class SteppedRounds: Rounds, @unchecked Sendable {
 
     func stop() {}
 
+    /// Lets go of all that waits: nothing of a machine that has ended may stay in memory.
+    func forget() { (work, onRoundEnd, onTick) = ([], {}, {}) }
+
     /// Runs one round, and answers whether some work waited.
     func step() -> Bool {
         let waiting = work
@@ -43,7 +46,8 @@ final class SteppedRounds: Rounds, @unchecked Sendable {
 
 /// A connection in memory, of which a world has both ends.
 final class MemoryConnection: Transport {
-    private var owner: (any StreamOwner)?
+    // As with a connection of the system, the server keeps its end.
+    private weak var owner: (any StreamOwner)?
     private var incoming: [UInt8] = []
     private var isPaused = false
     private(set) var isClosed = false

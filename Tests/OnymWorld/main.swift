@@ -1,3 +1,4 @@
+import CFaultyDisk
 import Foundation
 import OneSeed
 
@@ -59,10 +60,14 @@ if let seed {
 } else {
     let start = Date()
     var (lived, calls, coverage) = (UInt64(0), 0, Coverage())
+    // The first lives make what all lives share. The others must leave nothing in memory behind.
+    let firstLives: UInt64 = 20
+    var memory = 0
     while lived < histories, Date().timeIntervalSince(start) < Double(seconds) {
         let history = History(seed: first + lived)
         let result = history.run()
         lived += 1
+        if lived == firstLives { memory = onym_memory_in_use() }
         calls += result.calls
         coverage.add(result.coverage)
         if let failure = result.failure {
@@ -77,5 +82,10 @@ if let seed {
     print(
         "\(lived) histories, \(calls) calls, \(String(format: "%.1f", took)) s, \(Int(Double(calls) / took)) calls a second: no failure"
     )
+    if lived > firstLives {
+        let left = onym_memory_in_use() - memory
+        print("\(lived - firstLives) histories left \(left >> 10) KiB in memory")
+        if left > 8 << 20 { exit(1) }
+    }
     if covers { print(coverage.table + "\n" + coverage.statuses) }
 }

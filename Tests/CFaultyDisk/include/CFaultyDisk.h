@@ -1,6 +1,7 @@
 #ifndef ONYM_CFAULTYDISK_H
 #define ONYM_CFAULTYDISK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // A disk of SQLite (https://www.sqlite.org/vfs.html) whose every call is a question to Swift. It is in C, because SQLite allocates
@@ -36,5 +37,8 @@ void onym_disk_unregister(void *registered);
 
 /// Makes OpenSSL's random bytes on this thread follow from a seed. A simulation needs this; nothing else may use it.
 void onym_chance_begin(uint64_t seed);
+
+/// The bytes of memory that the process has taken and not given back.
+size_t onym_memory_in_use(void);
 
 #endif
