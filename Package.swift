@@ -322,7 +322,8 @@ let package = Package(
             ],
             path: "Tests/OneSeed", swiftSettings: testSettings),
         .executableTarget(
-            name: "onym-world", dependencies: ["CFaultyDisk", "OneSeed"], path: "Tests/OnymWorld", swiftSettings: testSettings),
+            name: "onym-world", dependencies: ["CFaultyDisk", "OneSeed"], path: "Tests/OnymWorld",
+            swiftSettings: testSettings),
         // Stand-ins for app stores, for whoever tries purchases.
         .executableTarget(
             name: "onym-stores", dependencies: ["ByteText", "Crypto", "TestKit", "Threads"], path: "Tests/OnymStores",
