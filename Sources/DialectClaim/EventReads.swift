@@ -121,6 +121,8 @@ enum EventReads {
             sessions.formUnion(other.sessions)
         }
 
+        var peopleToFind: Int { people.count }
+
         var byteCount: Int { 128 + people.byteCount + sessions.byteCount }
 
         mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {

@@ -246,6 +246,8 @@ struct FunnelProgress: RowFinding {
         }
     }
 
+    var peopleToFind: Int { numbers.values.reduce(0) { $0 + $1.count } }
+
     /// A user's moments are an array of their own, behind an entry of the table.
     var byteCount: Int { numbers.values.reduce(0) { $0 + $1.count * (64 + 8 * funnel.content.steps.count) } }
 

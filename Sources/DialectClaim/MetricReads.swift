@@ -386,6 +386,8 @@ struct MetricFigures: RowFinding {
         }
     }
 
+    var peopleToFind: Int { numbers.people.count }
+
     /// Sorting later takes little time then.
     mutating func settle() { all.sort() }
 

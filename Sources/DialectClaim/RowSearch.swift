@@ -29,6 +29,10 @@ protocol RowFinding: Sendable {
     /// Adds a finding of other runs, which is not finished.
     mutating func add(_ other: Self)
 
+    /// The people whose users are found at the end, in one piece. The finding of all long runs is kept only if they are few: it would be
+    /// finished at once, again and again, and small reads would wait for it.
+    var peopleToFind: Int { get }
+
     /// Brings the finding into the form in which the server keeps it.
     mutating func settle()
 
@@ -45,6 +49,7 @@ extension RowFinding {
     var sumName: [UInt8]? { nil }
     static var keepsBlocks: Bool { false }
     mutating func settle() {}
+    var peopleToFind: Int { 0 }
     var byteCount: Int { 0 }
     mutating func add(_ other: Self) { preconditionFailure("Findings of this type do not add up.") }
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
@@ -97,6 +102,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private static var rowsInOneReading: Int { 10_000 }
     /// One reading takes a few milliseconds at most.
     private static var columnsInOneReading: Int { 1 << 18 }
+    private static var peopleFoundAtOnce: Int { 4096 }
     /// The cost of a run without matching rows, in rows.
     private static var costOfRun: Int { 512 }
     /// A run can be replaced while a search reads it. Then the search reads the list of runs again.
@@ -251,8 +257,10 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             start = reading.runs[next - 1].head.end
             stretch?.heads += reading.runs[first..<next].map(\.head)
             if let sums, next == sums.whole?.upperBound, let stretch {
-                finding.settle()
-                sums.keepWhole(finding, of: stretch.heads)
+                if finding.peopleToFind <= RowSearch.peopleFoundAtOnce {
+                    finding.settle()
+                    sums.keepWhole(finding, of: stretch.heads)
+                }
                 endStretch()
             }
         }
