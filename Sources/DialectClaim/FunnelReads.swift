@@ -239,11 +239,7 @@ struct FunnelProgress: RowFinding {
         numbers.merge(other.numbers) { one, other in
             one.merging(other) { one, other in zip(one, other).map(min) }
         }
-        if groupTexts == nil {
-            groupTexts = other.groupTexts
-        } else if let texts = other.groupTexts {
-            groupTexts?.formUnion(texts)
-        }
+        groupTexts.formUnion(other.groupTexts)
     }
 
     var peopleToFind: Int { numbers.values.reduce(0) { $0 + $1.count } }

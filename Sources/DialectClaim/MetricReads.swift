@@ -379,11 +379,7 @@ struct MetricFigures: RowFinding {
             sum.add(other)
             return sum
         }
-        if numbers.groupTexts == nil {
-            numbers.groupTexts = other.numbers.groupTexts
-        } else if let texts = other.numbers.groupTexts {
-            numbers.groupTexts?.formUnion(texts)
-        }
+        numbers.groupTexts.formUnion(other.numbers.groupTexts)
     }
 
     var peopleToFind: Int { numbers.people.count }

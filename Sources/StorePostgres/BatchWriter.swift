@@ -63,7 +63,8 @@ struct BatchWriter {
         state.moment = max(state.moment ?? entry.at, entry.at)
         state.lastMoment = entry.at
         // A call's own id counts, also behind a step of the clock.
-        state.person = max(state.person ?? entry.id, entry.id)
+        let given = entry.lastGiven(upTo: state.moment ?? entry.at)
+        state.person = max(state.person ?? given, given)
         for change in entry.changes {
             switch change {
             case .personMade(let id, let moment):
@@ -72,7 +73,6 @@ struct BatchWriter {
                     .integer(moment.rawValue), .integer(groups.takeLabel(ofNew: id)),
                     .integer(entry.person == id ? 0 : 1))
                 state.people += 1
-                use(id)
             case .linked(let person, let identity):
                 state.link += 1
                 state.links += 1
@@ -91,7 +91,6 @@ struct BatchWriter {
                     .integer(merge.id.rawValue), .integer(merge.from.rawValue), .integer(merge.into.rawValue),
                     .integer(Int64(merge.rule.rawValue)), .integer(call))
                 state.merges += 1
-                use(PersonID(rawValue: merge.id.rawValue))
             case .mergeUndone(let merge):
                 tables.endedMerges.add(merge.id.rawValue, call)
                 state.merges -= 1
@@ -168,12 +167,6 @@ struct BatchWriter {
             .integer(row.device.map { Int64(bitPattern: $0.rawValue) }), .integer(call), .blob(row.body))
         heads[chain] = RowHead(
             kind: row.kind, last: RowNumber(rawValue: state.row), count: (before?.count ?? 0) + 1)
-    }
-
-    /// Notes the id of a new person or a call. The ids of other servers do not count.
-    private mutating func use(_ id: PersonID) {
-        if let moment = state.moment, id >= PersonID.limit(at: moment) { return }
-        state.person = max(state.person ?? id, id)
     }
 
     /// Sends all statements except the commit.

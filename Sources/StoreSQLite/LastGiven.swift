@@ -13,8 +13,7 @@ enum LastGiven {
     static func limit(_ moment: Instant) -> PersonID { PersonID(at: moment.advanced(byMilliseconds: 2), chance: 0) }
 
     static func read(_ connection: Connection) throws(SQLiteFault) -> PersonID? {
-        let setting = try connection.prepare("SELECT value FROM settings WHERE name = '\(name)'")
-        guard try setting.step(), let value = setting.blob(0) else { return nil }
+        guard let value = try KeptSetting.read(name, connection) else { return nil }
         var unpacker = Unpacker(value)
         return unpacker.integer().map { PersonID(rawValue: Int64(bitPattern: $0)) }
     }
@@ -25,12 +24,8 @@ enum LastGiven {
     ) throws(SQLiteFault) {
         guard let latest, let last = entries.last, last.at <= latest else { return }
         guard let given = entries.map({ $0.lastGiven(upTo: latest) }).max() else { return }
-        let keep = try connection.prepare(
-            "INSERT INTO settings (name, value) VALUES ('\(name)', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-        )
         var packer = Packer()
         packer.add(UInt64(bitPattern: given.rawValue))
-        keep.bind(1, blob: packer.bytes)
-        try keep.run()
+        try KeptSetting.keep(packer.bytes, as: name, connection)
     }
 }

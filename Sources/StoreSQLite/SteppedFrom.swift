@@ -10,8 +10,7 @@ enum SteppedFrom {
     static func limit(_ moment: Instant) -> Instant { moment.advanced(byMilliseconds: 86_400_000) }
 
     static func read(_ connection: Connection) throws(SQLiteFault) -> Instant? {
-        let setting = try connection.prepare("SELECT value FROM settings WHERE name = '\(name)'")
-        guard try setting.step(), let value = setting.blob(0) else { return nil }
+        guard let value = try KeptSetting.read(name, connection) else { return nil }
         var unpacker = Unpacker(value)
         return unpacker.instant()
     }
@@ -23,12 +22,8 @@ enum SteppedFrom {
         guard entries.contains(where: { $0.kind == .clockStep }) else { return }
         let known = [try read(connection), last].compactMap { $0 }
         guard let latest = (known + entries.map(\.at)).max() else { return }
-        let keep = try connection.prepare(
-            "INSERT INTO settings (name, value) VALUES ('\(name)', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-        )
         var packer = Packer()
         packer.add(latest)
-        keep.bind(1, blob: packer.bytes)
-        try keep.run()
+        try KeptSetting.keep(packer.bytes, as: name, connection)
     }
 }

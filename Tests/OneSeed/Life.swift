@@ -128,7 +128,7 @@ struct Life {
             case 0: bytes?[start] ^= 1 << UInt8(number % 8)
             case 1: bytes?.removeLast(count - start)
             case 2: for index in start..<min(start + 64, count) { bytes?[index] = 0 }
-            // A file is lost. Without the file of the store there is none.
+            // The log is lost. Without the file of the store there would be no store at all.
             default: bytes = path.hasSuffix("-wal") ? nil : bytes
             }
         }

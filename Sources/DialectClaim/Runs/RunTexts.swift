@@ -36,3 +36,11 @@ struct RunTexts: Sendable {
         return texts
     }
 }
+
+extension RunTexts? {
+    /// Adds the texts of other runs, if these have noted any.
+    mutating func formUnion(_ other: RunTexts?) {
+        guard let other else { return }
+        if case nil = self { self = other } else { self?.formUnion(other) }
+    }
+}
