@@ -235,8 +235,8 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 finding = empty
             }
             if isWhole, let sum = sums?.known(from: next) {
-                // An empty finding is not added to: a large one is not copied then.
-                if stretch?.heads.isEmpty == true { finding = sum.finding } else { finding.add(sum.finding) }
+                // The kept finding can be that of another query, so it does not replace the finding of this one.
+                finding.add(sum.finding)
                 next += sum.runs
                 lookedAt += RowSearch.costOfRun
             } else if Finding.keepsBlocks, isWhole, let sums, let runs = sums.block(from: next) {

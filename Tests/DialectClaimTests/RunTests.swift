@@ -70,6 +70,40 @@ struct RunTests {
         } while try end(second.server.store) < 20_200 / 4096 * 4096
     }
 
+    @Test(
+        "a kept finding of a funnel has neither the mode nor the definition of its first query",
+        arguments: StoreKind.allCases)
+    func funnels(_ kind: StoreKind) throws {
+        let client = try OwlClient(withRuns: kind)
+        func define(_ name: String) throws {
+            let funnel = #"{"name":"\#(name)","steps":[{"step":"cart"},{"step":"paid"}]}"#
+            _ = try client.call("PUT", "/onym/v1/funnels/cart", funnel, key: client.server.credentials.adminKey)
+        }
+        try define("Before")
+        for (place, user) in ["ada", "bob"].enumerated() {
+            let order = place == 0 ? ["cart", "paid"] : ["paid", "cart"]
+            let events = (0..<20).map { number in
+                let at = Date(timeIntervalSinceNow: Double(number - 30) * 60).formatted(.iso8601)
+                return OwlClient.event(user, "step:\(order[number / 10])", more: #","timestamp":"\#(at)""#)
+            }
+            _ = try client.ingest(events)
+        }
+        try Patience.until { try end(client.server.store) >= 80 }
+        let path = "/v1/projects/\(try client.project())/funnels/cart/query"
+        func query(_ mode: String) throws -> (name: String?, users: [Int?]) {
+            let analytics = try client.agent("\(path)?mode=\(mode)")["analytics"] as? [String: Any]
+            let steps = analytics?["steps"] as? [[String: Any]]
+            let name = (analytics?["funnel"] as? [String: Any])?["name"] as? String
+            return (name, (steps ?? []).map { $0["unique_users"] as? Int })
+        }
+        for _ in 1...2 {
+            #expect(try query("open") == ("Before", [2, 2]))
+            #expect(try query("closed") == ("Before", [2, 1]))
+        }
+        try define("After")
+        #expect(try query("open") == ("After", [2, 2]))
+    }
+
     /// The ways in which a document of a run can be broken.
     private static let damages: [(name: String, harm: @Sendable ([UInt8]) -> [UInt8])] = [
         ("missing", { _ in [] }), ("cut", { Array($0.dropLast(5)) }),
