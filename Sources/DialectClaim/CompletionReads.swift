@@ -179,18 +179,20 @@ enum CompletionReads {
             return true
         }
 
-        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-            guard let texts = try slugs.texts(numbers.keys, snapshot) else { return false }
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+            guard let texts = try slugs.texts(numbers.keys, snapshot) else { return .outdated }
             for (number, ends) in numbers { ofSlugs[texts[number] ?? ""] = ends }
-            return true
+            return .complete
         }
     }
 
     /// The users of the first and the last steps of all funnels. A user of two funnels counts twice.
     private struct FunnelEnds: RowFinding {
         private let ends: [(first: Definition.Step, last: Definition.Step)]
-        private var starting: [Set<IdentityKey>]
-        private var completing: [Set<IdentityKey>]
+        /// The users of each funnel's ends. The value of a user is 0 if the user has taken the last step.
+        private var users: [FoundUsers]
+        /// The funnels whose users are found.
+        private var found = 0
 
         private let project: ProjectID
 
@@ -199,56 +201,51 @@ enum CompletionReads {
             ends = funnels.compactMap { funnel in
                 funnel.content.steps.first.flatMap { first in funnel.content.steps.last.map { (first, $0) } }
             }
-            starting = ends.map { _ in [] }
-            completing = starting
+            users = ends.map { _ in FoundUsers(width: 1) }
         }
 
-        var completed: Int { completing.reduce(0) { $0 + $1.count } }
-        var started: Int { starting.reduce(0) { $0 + $1.count } }
+        var completed: Int { users.reduce(0) { $0 + $1.users.merged.values.count { $0 == 0 } } }
+        var started: Int { users.reduce(0) { $0 + $1.users.count } }
 
         mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             guard let user = row.user else { return true }
             for (place, end) in ends.enumerated() {
                 let isLast = end.last.includes(row.members)
-                if isLast { completing[place].insert(user.key) }
-                if isLast || end.first.includes(row.members) { starting[place].insert(user.key) }
+                if isLast || end.first.includes(row.members) { users[place].insert(user, [isLast ? 0 : 1]) }
             }
             return true
         }
 
-        /// The people of the first and the last steps in runs, who can be one user.
-        private var people: [(starting: Set<UInt64>, completing: Set<UInt64>)] = []
         static let takesColumns = true
 
         mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
             guard let person = try run.column(.person), let step = try run.column(.step),
                 let screen = try run.column(.screen)
             else { return false }
-            if people.isEmpty { people = ends.map { _ in ([], []) } }
             for (place, end) in ends.enumerated() {
                 let (first, last) = (
                     end.first.numbers(in: project, snapshot.hash), end.last.numbers(in: project, snapshot.hash)
                 )
+                var found: (people: [UInt64], values: [Int64]) = ([], [])
                 match.visit { row in
                     let (step, screen) = (step.value(of: row), screen.value(of: row))
                     let isLast = last.includes(step, screen)
                     guard isLast || first.includes(step, screen) else { return }
-                    let person = person.value(of: row)
-                    people[place].starting.insert(person)
-                    if isLast { people[place].completing.insert(person) }
+                    found.people.append(person.value(of: row))
+                    found.values.append(isLast ? 0 : 1)
                 }
+                users[place].insert(unsorted: found.people, found.values)
             }
             return true
         }
 
-        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-            for (place, people) in people.enumerated() {
-                let users = try snapshot.shownUsers(of: people.starting.map(PersonID.init(number:)), in: project)
-                starting[place].formUnion(users.values)
-                completing[place].formUnion(
-                    people.completing.compactMap { users[PersonID(number: $0)] })
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+            var left = FoundUsers.peopleInOneReading
+            while found < users.count {
+                guard try users[found].find(&left, in: project, snapshot) else { return .unfinished }
+                found += 1
             }
-            return true
+            return .complete
         }
     }
 }

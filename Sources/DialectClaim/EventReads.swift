@@ -87,9 +87,8 @@ enum EventReads {
     /// The numbers of events, of their users and of their sessions.
     private struct EventCount: RowFinding {
         private var count = 0
-        private var users: Set<IdentityKey> = []
-        private var sessions = NumberSet()
-        private var people = NumberSet()
+        private var users = FoundUsers()
+        private var sessions = NumberTable()
 
         static let takesColumns = true
         var sumName: [UInt8]? { Array("count".utf8) }
@@ -100,7 +99,7 @@ enum EventReads {
 
         mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             count += 1
-            if let user = row.user { users.insert(user.key) }
+            if let user = row.user { users.insert(user) }
             if let session = row.members["session_id"] {
                 sessions.insert(RunColumn.session.number(of: session, in: project, snapshot.hash))
             }
@@ -110,31 +109,32 @@ enum EventReads {
         mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
             guard let person = try run.column(.person), let session = try run.column(.session) else { return false }
             count += match.count
-            people.insert(match.values(of: person))
-            sessions.insert(match.values(of: session))
+            users.insert(people: match.values(of: person))
+            sessions.insert(sorted: match.values(of: session, withMissing: false))
             return true
         }
 
         mutating func add(_ other: EventCount) {
             count += other.count
-            people.formUnion(other.people)
-            sessions.formUnion(other.sessions)
+            users.add(other.users)
+            sessions.add(other.sessions)
         }
 
-        var peopleToFind: Int { people.count }
+        mutating func settle() {
+            users.settle()
+            sessions.settle()
+        }
 
-        var byteCount: Int { 128 + people.byteCount + sessions.byteCount }
+        var byteCount: Int { 128 + users.byteCount + sessions.byteCount }
 
-        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-            users.formUnion(try snapshot.shownUsers(of: people.numbers.map(PersonID.init(number:)), in: project).values)
-            // A row without a session is in no session.
-            sessions.removeZero()
-            return true
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+            var left = FoundUsers.peopleInOneReading
+            return try users.find(&left, in: project, snapshot) ? .complete : .unfinished
         }
 
         func write(_ json: inout JSONWriter) {
             for (name, number) in [
-                ("count", count), ("unique_users", users.count), ("unique_sessions", sessions.count),
+                ("count", count), ("unique_users", users.users.count), ("unique_sessions", sessions.count),
             ] as [(StaticString, Int)] {
                 json.key(name)
                 json.integer(number)

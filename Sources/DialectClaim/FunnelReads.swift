@@ -146,15 +146,13 @@ enum FunnelReads {
 
 /// The users of a funnel's steps, by the first moment of each step.
 struct FunnelProgress: RowFinding {
-    /// The first moments of a user's steps, by the place of the step; `never` for a step that the user did not take.
-    typealias Moments = [Int64]
-
     let funnel: Definition
     private let isClosed: Bool
     /// The member of a grouping; nil without a grouping.
     let grouping: String?
-    /// The users by the value of the grouping's member; one group without a grouping.
-    private(set) var groups: [String?: [IdentityKey: Moments]]
+    /// The users by the value of the grouping's member; one group without a grouping. The values of a user are the first moments of the
+    /// steps: `never` for a step that the user did not take.
+    private(set) var groups: [String?: NumberTable]
 
     private static let never = Int64.max
     private static let groupings = ["environment", "app_version"]
@@ -166,7 +164,7 @@ struct FunnelProgress: RowFinding {
         self.funnel = funnel
         self.isClosed = isClosed
         self.grouping = grouping
-        groups = grouping == nil ? [nil: [:]] : [:]
+        groups = grouping == nil ? [nil: NumberTable(width: funnel.content.steps.count)] : [:]
     }
 
     /// Whether funnels can be grouped by the member. Otherwise no group exists.
@@ -180,20 +178,21 @@ struct FunnelProgress: RowFinding {
         // A row without the member is in no group.
         if grouping != nil, group == nil { return true }
         let at = row.stored.row.at.milliseconds
-        for (place, step) in funnel.content.steps.enumerated() where step.includes(row.members) {
-            var moments =
-                groups[group]?[user.key] ?? Array(repeating: FunnelProgress.never, count: funnel.content.steps.count)
-            moments[place] = min(moments[place], at)
-            groups[group, default: [:]][user.key] = moments
+        let steps = funnel.content.steps
+        let moments = steps.map { $0.includes(row.members) ? at : FunnelProgress.never }
+        if moments.contains(at) {
+            groups[group, default: NumberTable(width: steps.count)].insert(user.key.number, moments)
         }
         return true
     }
 
     // MARK: - Columns
 
-    /// The moments of people in runs, by the number of the group.
-    private var numbers: [UInt64: [UInt64: Moments]] = [:]
+    /// The people in runs with their moments, by the number of the group.
+    private var numbers: [UInt64: FoundUsers] = [:]
     private var groupTexts: RunTexts?
+    /// The texts of the groups, when they are found.
+    private var texts: [UInt64: String]?
     static let takesColumns = true
 
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
@@ -208,17 +207,23 @@ struct FunnelProgress: RowFinding {
             if groupTexts == nil { groupTexts = RunTexts(column) }
         }
         let steps = funnel.content.steps.map { $0.numbers(in: project, snapshot.hash) }
+        var found: [UInt64: [Int]] = [:]
         match.visit { row in
             let number = group?.value(of: row) ?? RunColumn.missing
             // A row without the member is in no group.
             if group != nil, number == RunColumn.missing { return }
             let (stepName, screenName) = (name.value(of: row), screen.value(of: row))
-            for (place, step) in steps.enumerated() where step.includes(stepName, screenName) {
-                if groupTexts?.contains(number) == false { groupTexts?.note(number, rows[row]) }
-                numbers[number, default: [:]][
-                    person.value(of: row), default: Array(repeating: FunnelProgress.never, count: steps.count)
-                ].lower(place, to: times[row])
+            if !steps.contains(where: { $0.includes(stepName, screenName) }) { return }
+            if groupTexts?.contains(number) == false { groupTexts?.note(number, rows[row]) }
+            found[number, default: []].append(row)
+        }
+        for (number, rows) in found {
+            let moments = rows.flatMap { row in
+                let (name, screen) = (name.value(of: row), screen.value(of: row))
+                return steps.map { $0.includes(name, screen) ? times[row] : FunnelProgress.never }
             }
+            numbers[number, default: FoundUsers(width: steps.count)]
+                .insert(unsorted: rows.map { person.value(of: $0) }, moments)
         }
         return true
     }
@@ -237,54 +242,51 @@ struct FunnelProgress: RowFinding {
 
     mutating func add(_ other: FunnelProgress) {
         numbers.merge(other.numbers) { one, other in
-            one.merging(other) { one, other in zip(one, other).map(min) }
+            var sum = one
+            sum.add(other)
+            return sum
         }
         groupTexts.formUnion(other.groupTexts)
     }
 
-    var peopleToFind: Int { numbers.values.reduce(0) { $0 + $1.count } }
+    mutating func settle() {
+        for number in numbers.keys { numbers[number]?.settle() }
+    }
 
-    /// A user's moments are an array of their own, behind an entry of the table.
-    var byteCount: Int { numbers.values.reduce(0) { $0 + $1.count * (64 + 8 * funnel.content.steps.count) } }
+    var byteCount: Int { numbers.values.reduce(64) { $0 + $1.byteCount } }
 
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-        var texts: [UInt64: String] = [:]
-        if let groupTexts {
-            guard let found = try groupTexts.texts(numbers.keys, snapshot) else { return false }
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+        if texts == nil {
+            guard let found = try groupTexts.texts(numbers.keys, snapshot) else { return .outdated }
             texts = found
         }
-        for (number, people) in numbers {
-            let users = try snapshot.shownUsers(of: people.keys.map(PersonID.init(number:)), in: project)
-            var group: [IdentityKey: Moments] = [:]
-            for (person, moments) in people {
-                // A row without a user is no step of anybody.
-                guard let user = users[PersonID(number: person)] else { continue }
-                if var known = group[user] {
-                    for place in moments.indices { known.lower(place, to: moments[place]) }
-                    group[user] = known
-                } else {
-                    group[user] = moments
-                }
-            }
-            if group.isEmpty { continue }
+        var left = FoundUsers.peopleInOneReading
+        while let number = numbers.keys.first {
+            guard try numbers[number]?.find(&left, in: project, snapshot) == true else { return .unfinished }
+            let found = numbers.removeValue(forKey: number)
+            guard let users = found?.users, !users.isEmpty else { continue }
             // Two texts that look alike are one group.
-            groups[texts[number], default: [:]].merge(group) { one, other in zip(one, other).map(min) }
+            groups[texts?[number], default: NumberTable(width: users.width)].add(users)
         }
-        return true
+        return .complete
     }
 
     /// The number of users of each step.
-    func counts(_ users: [IdentityKey: Moments]) -> [Int] {
+    func counts(_ users: NumberTable) -> [Int] {
+        let steps = funnel.content.steps.count
         var counts = funnel.content.steps.map { _ in 0 }
-        for moments in users.values {
-            for place in 0..<reached(moments) { counts[place] += 1 }
+        let all = users.merged
+        for index in all.numbers.indices {
+            for place in 0..<reached(all.values[index * steps..<(index + 1) * steps]) { counts[place] += 1 }
         }
         return counts
     }
 
     /// The number of steps that a user has reached.
-    private func reached(_ moments: Moments) -> Int {
-        guard isClosed else { return (moments.lastIndex { $0 != FunnelProgress.never } ?? -1) + 1 }
+    private func reached(_ moments: ArraySlice<Int64>) -> Int {
+        guard isClosed else {
+            return (moments.lastIndex { $0 != FunnelProgress.never } ?? moments.startIndex - 1) + 1 - moments.startIndex
+        }
         var (count, last) = (0, Int64.min)
         for moment in moments {
             guard moment != FunnelProgress.never, moment > last else { break }
@@ -292,11 +294,6 @@ struct FunnelProgress: RowFinding {
         }
         return count
     }
-}
-
-extension [Int64] {
-    /// Replaces a number by a lower number.
-    fileprivate mutating func lower(_ place: Int, to number: Int64) { self[place] = Swift.min(self[place], number) }
 }
 
 /// The condition of a step on columns. All parts must hold.

@@ -250,37 +250,47 @@ enum Grouping: Sendable {
 struct MetricFigures: RowFinding {
     /// The figures of all measurements, or of a group.
     private struct Part: Sendable {
-        private(set) var phases: [String: Int] = [:]
-        private(set) var durations: [Int64] = []
+        private(set) var total = 0
+        /// The counts of the phases, in the order of their names.
+        private var phases = MetricReads.phases.map { _ in 0 }
+        private var durations = 0
+        /// Each value is below 10^15, so the sum of many values may not fit 64 bits.
+        private var milliseconds: Int128 = 0
 
-        var total: Int { phases.values.reduce(0, +) }
-        var byteCount: Int { 256 + 8 * durations.count }
-
-        mutating func sort() { durations.sort() }
+        static var byteCount: Int { 256 }
 
         mutating func add(_ other: Part) {
-            phases.merge(other.phases, uniquingKeysWith: +)
+            total += other.total
+            for place in phases.indices { phases[place] += other.phases[place] }
             durations += other.durations
+            milliseconds += other.milliseconds
         }
 
-        mutating func add(_ phase: String, _ duration: Int64?) {
-            phases[phase, default: 0] += 1
-            if let duration { durations.append(duration) }
+        /// Adds a measurement.
+        ///
+        /// - Parameters:
+        ///   - phase: the place of the phase among the names; nil for another phase.
+        ///   - duration: the duration in milliseconds; nil for a measurement without a duration.
+        mutating func add(_ phase: Int?, _ duration: Int64?) {
+            total += 1
+            if let phase { phases[phase] += 1 }
+            guard let duration else { return }
+            durations += 1
+            milliseconds += Int128(duration)
         }
+
+        private func count(_ phase: String) -> Int { MetricReads.phases.firstIndex(of: phase).map { phases[$0] } ?? 0 }
 
         func writeCount(_ phase: String, _ json: inout JSONWriter) {
             json.key("\(phase)_count")
-            json.integer(phases[phase] ?? 0)
+            json.integer(count(phase))
         }
 
         func writeRates(_ json: inout JSONWriter) {
-            let (complete, fail) = (phases["complete"] ?? 0, phases["fail"] ?? 0)
             json.key("success_rate")
-            json.rate(complete, of: complete + fail)
+            json.rate(count("complete"), of: count("complete") + count("fail"))
             json.key("duration_avg_ms")
-            // Each value is below 10^15, so the sum of many values may not fit an integer.
-            json.rounded(
-                durations.isEmpty ? nil : durations.reduce(0.0) { $0 + Double($1) } / Double(durations.count))
+            json.rounded(durations == 0 ? nil : Double(milliseconds) / Double(durations))
         }
     }
 
@@ -293,10 +303,14 @@ struct MetricFigures: RowFinding {
 
     private let grouping: Grouping?
     private var all = Part()
-    private var users: Set<IdentityKey> = []
+    /// The different durations, and how many measurements have each of them.
+    private var durations = NumberTable(width: 1, .sum)
+    private var users = FoundUsers()
     private var errors: [Value: Int] = [:]
     private var groups: [Value?: Part] = [:]
 
+    /// The place of the phase of failures.
+    private static let fail = MetricReads.phases.firstIndex(of: "fail")
     private static let errorsShown = 20
     private static let groupsShown = 100
 
@@ -305,10 +319,12 @@ struct MetricFigures: RowFinding {
     init(_ grouping: Grouping?, in project: ProjectID) { (self.grouping, self.project) = (grouping, project) }
 
     mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
-        let (phase, duration) = (row.members["phase"] ?? "", row.members.durationMilliseconds)
+        let phase = row.members["phase"].flatMap { MetricReads.phases.firstIndex(of: $0) }
+        let duration = row.members.durationMilliseconds
         all.add(phase, duration)
-        if let user = row.user { users.insert(user.key) }
-        if phase == "fail", let error = row.members["error"] {
+        if let duration { durations.insert(RunColumn.number(ofDuration: duration), [1]) }
+        if let user = row.user { users.insert(user) }
+        if phase == MetricFigures.fail, let error = row.members["error"] {
             errors[Value(text: error), default: 0] += 1
         }
         if let grouping { groups[grouping.value(row).map(Value.init), default: Part()].add(phase, duration) }
@@ -317,9 +333,8 @@ struct MetricFigures: RowFinding {
 
     // MARK: - Columns
 
-    /// The numbers of rows in runs. Their texts and users are found at the end.
+    /// The numbers of rows in runs. Their texts are found at the end.
     private struct Numbers: Sendable {
-        var people = NumberSet()
         var errors: [UInt64: Int] = [:]
         var errorTexts = RunTexts(.error)
         /// The parts by the number of the group, or by the start of the time.
@@ -328,6 +343,8 @@ struct MetricFigures: RowFinding {
     }
 
     private var numbers = Numbers()
+    /// Whether the texts of the numbers are found.
+    private var hasTexts = false
     static let takesColumns = true
 
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
@@ -340,17 +357,18 @@ struct MetricFigures: RowFinding {
             group = try run.column(column)
             if group == nil { return false }
         }
-        let names = phaseNames(project, snapshot.hash)
-        let phases = phase.values.map { names[$0] ?? "" }
+        let names = MetricReads.phases.map { RunColumn.phase.number(of: $0, in: project, snapshot.hash) }
+        let phases = phase.values.map { names.firstIndex(of: $0) }
         if group != nil, numbers.groupTexts == nil, let column = grouping?.column, column.member != nil {
             numbers.groupTexts = RunTexts(column)
         }
-        numbers.people.insert(match.values(of: person))
+        users.insert(people: match.values(of: person))
+        take(duration, match)
         match.visit { row in
             let name = phases[phase.places.map { Int($0[row]) } ?? 0]
             let milliseconds = RunColumn.duration(duration.value(of: row))
             all.add(name, milliseconds)
-            if name == "fail" {
+            if name == MetricFigures.fail {
                 let number = error.value(of: row)
                 if number != RunColumn.missing {
                     if !numbers.errorTexts.contains(number) { numbers.errorTexts.note(number, rowNumbers[row]) }
@@ -367,11 +385,20 @@ struct MetricFigures: RowFinding {
         return true
     }
 
+    /// Takes the durations of the matching rows.
+    private mutating func take(_ duration: RowRun.Column, _ match: RunMatch) {
+        var counts = [Int64](repeating: 0, count: duration.values.count)
+        match.visit { row in counts[duration.places.map { Int($0[row]) } ?? 0] += 1 }
+        let found = counts.indices.filter { counts[$0] > 0 && duration.values[$0] != RunColumn.missing }
+        durations.insert(sorted: found.map { duration.values[$0] }, found.map { counts[$0] })
+    }
+
     var sumName: [UInt8]? { Array("metric \(grouping?.name ?? "")".utf8) }
 
     mutating func add(_ other: MetricFigures) {
         all.add(other.all)
-        numbers.people.formUnion(other.numbers.people)
+        durations.add(other.durations)
+        users.add(other.users)
         numbers.errors.merge(other.numbers.errors, uniquingKeysWith: +)
         numbers.errorTexts.formUnion(other.numbers.errorTexts)
         numbers.groups.merge(other.numbers.groups) { one, other in
@@ -382,19 +409,27 @@ struct MetricFigures: RowFinding {
         numbers.groupTexts.formUnion(other.numbers.groupTexts)
     }
 
-    var peopleToFind: Int { numbers.people.count }
-
-    /// Sorting later takes little time then.
-    mutating func settle() { all.sort() }
-
-    var byteCount: Int {
-        let groups = numbers.groups.values.reduce(0) { $0 + $1.byteCount }
-        return all.byteCount + groups + numbers.people.byteCount + 64 * (numbers.errors.count + numbers.groups.count)
+    mutating func settle() {
+        durations.settle()
+        users.settle()
     }
 
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-        users.formUnion(
-            try snapshot.shownUsers(of: numbers.people.numbers.map(PersonID.init(number:)), in: project).values)
+    var byteCount: Int {
+        let groups = Part.byteCount * (1 + numbers.groups.count)
+        return groups + durations.byteCount + users.byteCount + 64 * (numbers.errors.count + numbers.groups.count)
+    }
+
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+        if !hasTexts {
+            guard try findTexts(snapshot) else { return .outdated }
+            hasTexts = true
+        }
+        var left = FoundUsers.peopleInOneReading
+        return try users.find(&left, in: project, snapshot) ? .complete : .unfinished
+    }
+
+    /// Finds the texts of the errors and the groups; false if a row with a text is gone.
+    private mutating func findTexts(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         guard let texts = try numbers.errorTexts.texts(numbers.errors.keys, snapshot) else { return false }
         for (number, count) in numbers.errors {
             guard let text = texts[number] else { continue }
@@ -413,25 +448,18 @@ struct MetricFigures: RowFinding {
         return true
     }
 
-    /// The names of the phases by their numbers.
-    private func phaseNames(_ project: ProjectID, _ hash: KeyedHash) -> [UInt64: String] {
-        Dictionary(
-            MetricReads.phases.map { (RunColumn.phase.number(of: $0, in: project, hash), $0) },
-            uniquingKeysWith: { one, _ in one })
-    }
-
     func write(_ json: inout JSONWriter) {
         json.key("total_count")
         json.integer(all.total)
         for phase in MetricReads.phases { all.writeCount(phase, &json) }
         all.writeRates(&json)
-        let durations = all.durations.sorted()
+        let durations = durations.merged
         for percent in [50, 95, 99] {
             json.key("duration_p\(percent)_ms")
             json.rounded(MetricFigures.percentile(percent, of: durations))
         }
         json.key("unique_users")
-        json.integer(users.count)
+        json.integer(users.users.count)
         json.key("error_breakdown")
         json.array { json in
             let sorted = errors.sorted { ($1.value, $0.key.text) < ($0.value, $1.key.text) }
@@ -474,14 +502,24 @@ struct MetricFigures: RowFinding {
         }
     }
 
-    /// The percentile of sorted numbers by linear interpolation; nil without numbers.
-    private static func percentile(_ percent: Int, of sorted: [Int64]) -> Double? {
-        guard let last = sorted.last else { return nil }
-        let place = Double(percent) / 100 * Double(sorted.count - 1)
-        let before = Int(place)
-        guard before + 1 < sorted.count else { return Double(last) }
-        let (low, high) = (Double(sorted[before]), Double(sorted[before + 1]))
+    /// The percentile of durations by linear interpolation; nil without durations.
+    private static func percentile(_ percent: Int, of durations: NumberTable.Part) -> Double? {
+        let count = durations.values.reduce(0, +)
+        guard count > 0 else { return nil }
+        let place = Double(percent) / 100 * Double(count - 1)
+        let before = Int64(place)
+        let (low, high) = (duration(at: before, of: durations), duration(at: min(before + 1, count - 1), of: durations))
         return low + (high - low) * (place - Double(before))
+    }
+
+    /// The duration at a place among all durations in their order.
+    private static func duration(at place: Int64, of durations: NumberTable.Part) -> Double {
+        var passed: Int64 = 0
+        for (number, count) in zip(durations.numbers, durations.values) {
+            passed += count
+            if passed > place { return Double(RunColumn.duration(number) ?? 0) }
+        }
+        preconditionFailure("The place is behind the last duration.")
     }
 }
 

@@ -29,18 +29,23 @@ protocol RowFinding: Sendable {
     /// Adds a finding of other runs, which is not finished.
     mutating func add(_ other: Self)
 
-    /// The people whose users are found at the end, in one piece. The finding of all long runs is kept only if they are few: it would be
-    /// finished at once, again and again, and small reads would wait for it.
-    var peopleToFind: Int { get }
-
     /// Brings the finding into the form in which the server keeps it.
     mutating func settle()
 
     /// The bytes of the finding in memory.
     var byteCount: Int { get }
 
-    /// Completes the finding after the last run. Returns false if a row that it needs is gone; then the search begins again.
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
+    /// Goes on with the completion of the finding after the last run. Each call is one reading, and takes a few milliseconds at most.
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd
+}
+
+/// The state of a finding after its last run.
+enum FindingEnd {
+    case complete
+    /// The next reading goes on.
+    case unfinished
+    /// A row that the finding needs is gone, so the search begins again.
+    case outdated
 }
 
 extension RowFinding {
@@ -49,13 +54,14 @@ extension RowFinding {
     var sumName: [UInt8]? { nil }
     static var keepsBlocks: Bool { false }
     mutating func settle() {}
-    var peopleToFind: Int { 0 }
     var byteCount: Int { 0 }
     mutating func add(_ other: Self) { preconditionFailure("Findings of this type do not add up.") }
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         preconditionFailure("The finding takes rows only.")
     }
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool { true }
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> FindingEnd {
+        .complete
+    }
 }
 
 /// A row that a search has found.
@@ -84,6 +90,10 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private var start: Int64 = 0
     /// The runs whose finding the search may keep, while it takes them.
     private var stretch: Stretch?
+    /// Whether the finding has taken all runs, and is being completed.
+    private var isFinishing = false
+    /// How often the search has begun again because a row was gone.
+    private var restarts = 0
 
     /// Runs that follow each other, and whose rows all count: ``finding`` is theirs alone.
     private struct Stretch: Sendable {
@@ -102,9 +112,10 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private static var rowsInOneReading: Int { 10_000 }
     /// One reading takes a few milliseconds at most.
     private static var columnsInOneReading: Int { 1 << 18 }
-    private static var peopleFoundAtOnce: Int { 4096 }
     /// The cost of a run without matching rows, in rows.
     private static var costOfRun: Int { 512 }
+    /// The bytes of a kept finding that cost as much as a row when they are added.
+    private static var bytesLikeRow: Int { 32 }
     /// A run can be replaced while a search reads it. Then the search reads the list of runs again.
     private static var attempts: Int { 5 }
     /// Without runs, a user with at most this many rows is searched alone, without the other users' rows.
@@ -141,11 +152,12 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     /// Looks at further rows; false when the search is complete.
     private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         if isComplete { return false }
+        if isFinishing, let isMore = try finish(snapshot) { return isMore }
         let parser = JSONParser()
         var users = UserNames(filter.project)
         let people = filter.user.map { snapshot.everybody(who: $0) }
         // The people of rows in runs are those of the calls.
-        if snapshot.hasRoutes(of: kind) { way = .rows }
+        if snapshot.hasRoutes(of: kind) { turnToRows() }
         // The rows of a user with few rows are read faster than the user is found in all runs.
         if way == nil, let people, people.count <= RowSearch.peopleOfSmallUser,
             let rows = try rows(of: people, atMost: RowSearch.rowsOfSmallUser, snapshot)
@@ -154,21 +166,16 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             return false
         }
         if way != .rows {
-            for _ in 0..<RowSearch.attempts {
+            for _ in 0..<RowSearch.attempts where way != .rows {
                 guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
-                    // The search reads all rows again, because a position in runs says nothing about a position in the rows.
-                    if way == .runs, start > 0 { beginAgain() }
-                    way = .rows
+                    turnToRows()
                     break
                 }
                 way = .runs
                 if let isMore = try goOn(&reading, people, &users, parser, snapshot) { return isMore }
             }
             // The list still has a run that cannot be read. The rows answer until the server has made the run again.
-            if way == .runs {
-                if start > 0 { beginAgain() }
-                way = .rows
-            }
+            turnToRows()
         }
         if let people, let rows = try rows(of: people, atMost: RowSearch.rowsOfOneUser, snapshot) {
             _ = try look(at: rows, people, &users, parser, snapshot)
@@ -238,7 +245,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 // The kept finding can be that of another query, so it does not replace the finding of this one.
                 finding.add(sum.finding)
                 next += sum.runs
-                lookedAt += RowSearch.costOfRun
+                lookedAt += RowSearch.costOfRun + sum.finding.byteCount / RowSearch.bytesLikeRow
             } else if Finding.keepsBlocks, isWhole, let sums, let runs = sums.block(from: next) {
                 var sum = empty
                 for run in reading.runs[next..<next + runs] {
@@ -257,19 +264,29 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             start = reading.runs[next - 1].head.end
             stretch?.heads += reading.runs[first..<next].map(\.head)
             if let sums, next == sums.whole?.upperBound, let stretch {
-                if finding.peopleToFind <= RowSearch.peopleFoundAtOnce {
-                    finding.settle()
-                    sums.keepWhole(finding, of: stretch.heads)
-                }
+                finding.settle()
+                sums.keepWhole(finding, of: stretch.heads)
                 endStretch()
             }
         }
         endStretch()
-        if try finding.finish(in: filter.project, snapshot) { return false }
-        // A text can come from a row that is gone, also in a sum.
-        snapshot.derived?.sums?.removeAll()
-        beginAgain()
-        return nil
+        isFinishing = true
+        return try finish(snapshot)
+    }
+
+    /// Goes on with the completion of the finding; false when it is complete, and nil if the search begins again.
+    private mutating func finish(_ snapshot: any Snapshot) throws(StoreFault) -> Bool? {
+        switch try finding.finish(in: filter.project, snapshot) {
+        case .complete: return false
+        case .unfinished: return true
+        case .outdated:
+            // A text can come from a row that is gone, also in a sum.
+            snapshot.derived?.sums?.removeAll()
+            beginAgain()
+            restarts += 1
+            if restarts >= RowSearch.attempts { turnToRows() }
+            return nil
+        }
     }
 
     /// Puts the finding of a stretch to that of the runs before it.
@@ -281,7 +298,15 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         stretch = nil
     }
 
-    private mutating func beginAgain() { (finding, place, start, stretch) = (empty, filter.range.after, 0, nil) }
+    /// Searches the rows from now on. It reads all rows again, because a position in runs says nothing about a position in the rows.
+    private mutating func turnToRows() {
+        if way == .runs, start > 0 { beginAgain() }
+        way = .rows
+    }
+
+    private mutating func beginAgain() {
+        (finding, place, start, stretch, isFinishing) = (empty, filter.range.after, 0, nil, false)
+    }
 
     /// Gives the matching rows of a run to a finding.
     ///
@@ -438,37 +463,5 @@ struct UserNames {
         return ShownUser(
             id: identity.value,
             key: IdentityKey(type, identity.value.utf8.span, in: project, hash: snapshot.hash))
-    }
-}
-
-extension Snapshot {
-    /// The user ids that readers see for people, as hashes. People without a user id are left out.
-    func shownUsers(of people: [PersonID], in project: ProjectID) throws(StoreFault) -> [PersonID: IdentityKey] {
-        let groups = try groups(of: people)
-        var shown: [PersonID: IdentityKey] = [:]
-        shown.reserveCapacity(people.count)
-        var names = UserNames(project)
-        var known: [PersonID: IdentityKey] = [:]
-        let asked = Set(groups.keys).union(groups.values.map(\.root))
-        for held in try keys(of: [.claimUserID], heldBy: Array(asked)) where known[held.person] == nil {
-            known[held.person] = held.key
-        }
-        for (person, group) in groups {
-            if let user = known[group.root] ?? known[person] {
-                shown[person] = user
-            } else {
-                shown[person] = try names.user(of: person, self)?.key
-            }
-        }
-        // People alone in their groups are most people, and show an id of their own.
-        let alone = groups.isEmpty ? people : people.filter { groups[$0] == nil }
-        var last: (person: PersonID, type: IdentityType)?
-        for held in try keys(of: [.claimUserID, .claimAnonymousID], heldBy: alone) {
-            let isBetter = last?.person != held.person || (held.type, last?.type) == (.claimUserID, .claimAnonymousID)
-            if !isBetter { continue }
-            shown[held.person] = held.key
-            last = (held.person, held.type)
-        }
-        return shown
     }
 }

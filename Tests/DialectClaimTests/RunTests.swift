@@ -4,6 +4,7 @@ import Engine
 import Foundation
 import TestKit
 import Testing
+import Threads
 
 /// The runs of rows (docs/decisions/0028), through the whole server.
 @Suite("Runs of rows")
@@ -68,6 +69,128 @@ struct RunTests {
                 #expect(found == expected, "\(query)")
             }
         } while try end(second.server.store) < 20_200 / 4096 * 4096
+    }
+
+    /// A server with many people in long runs, which counts the readings of a call.
+    private final class ManyPeople: Sendable {
+        static let people = 20_000
+        /// One reading finds fewer people.
+        static let peopleInReading = 10_000
+        let server: TestServer
+        private let store: Monitor<FailingStore?>
+
+        init() throws {
+            var lengths = RunKeeper.Lengths()
+            (lengths.short, lengths.long, lengths.pauseMilliseconds) = (4096, 8192, 2)
+            let (runs, holder) = (lengths, Monitor<FailingStore?>(nil))
+            server = try TestServer(.sqlite) {
+                $0.runs = runs
+            } wrap: { store in
+                let failing = FailingStore(store)
+                holder.withLock { $0 = failing }
+                return failing
+            }
+            store = holder
+            let client = OwlClient(server)
+            let funnel = #"{"name":"Cart","steps":[{"step":"cart"}]}"#
+            _ = try client.call("PUT", "/onym/v1/funnels/cart", funnel, key: server.credentials.adminKey)
+            for start in stride(from: 0, to: Self.people, by: 50) {
+                let users = (start..<start + 50).map { "\($0 < 500 ? "owl_anon" : "user")_\($0)" }
+                let events = users.flatMap {
+                    [OwlClient.event($0, "metric:load:fail"), OwlClient.event($0, "step:cart")]
+                }
+                let answer = try client.ingest(events)
+                precondition(answer.body.contains(#""rejected":0"#), "\(answer)")
+            }
+            for number in 0..<20 { try claim(number) }
+        }
+
+        /// Claims an anonymous id for a user. Then one user fewer has events.
+        func claim(_ number: Int) throws {
+            let answer = try OwlClient(server).claim("owl_anon_\(number)", "user_\(1000 + number % 7)")
+            precondition(answer.status == 200, "\(answer)")
+        }
+
+        func erase(_ number: Int) throws {
+            let answer = try OwlClient(server).call(
+                "DELETE", "/onym/v1/people/claim_user_id:user_\(number)", key: server.credentials.adminKey)
+            precondition(answer.status == 200, "\(answer)")
+        }
+
+        /// The users in a count, a metric and a funnel, and the readings of each.
+        ///
+        /// - Parameter act: what happens before each reading.
+        func figures(_ act: @escaping @Sendable () -> Void = {}) throws -> [(users: Int?, readings: Int)] {
+            guard let store = store.withLock(\.self) else { preconditionFailure("The server has its store.") }
+            let client = OwlClient(server)
+            let project = "/v1/projects/\(try client.project())"
+            let (readings, areNested) = (Monitor(0), Monitor(false))
+            store.beforeReading.withLock {
+                $0 = {
+                    // The act can read too.
+                    if areNested.withLock(\.self) { return }
+                    readings.withLock { $0 += 1 }
+                    areNested.withLock { $0 = true }
+                    act()
+                    areNested.withLock { $0 = false }
+                }
+            }
+            defer { store.beforeReading.withLock { $0 = nil } }
+            func read(_ path: String, _ users: ([String: Any]) -> Any?) throws -> (users: Int?, readings: Int) {
+                readings.withLock { $0 = 0 }
+                let answer = try client.agent(path)
+                return (users(answer) as? Int, readings.withLock(\.self))
+            }
+            return [
+                try read("/v1/events/count?data_mode=all") { $0["unique_users"] },
+                try read("\(project)/metrics/load/query?data_mode=all") {
+                    ($0["aggregation"] as? [String: Any])?["unique_users"]
+                },
+                try read("\(project)/funnels/cart/query?data_mode=all") {
+                    ($0["analytics"] as? [String: Any])?["total_users"]
+                },
+            ]
+        }
+    }
+
+    @Test("the users of many people are found in several readings, and are right whatever changes in between")
+    func slices() throws {
+        guard StoreKind.allCases.contains(.sqlite) else { return }
+        let many = try ManyPeople()
+        func check(_ moment: String, _ expected: ClosedRange<Int>, _ act: @escaping @Sendable () -> Void = {}) throws {
+            for (place, found) in try many.figures(act).enumerated() {
+                #expect(found.users.map { expected.contains($0) } == true, "\(moment), \(place): \(found)")
+                let fewest = ManyPeople.people / ManyPeople.peopleInReading
+                #expect(found.readings > fewest, "\(moment), \(place): \(found)")
+            }
+        }
+        var users = ManyPeople.people - 20
+        try check("at first", users...users)
+        try Patience.until { try end(many.server.store) >= 4 * 20_000 / 8192 * 8192 }
+        for turn in 1...2 { try check("turn \(turn) with runs", users...users) }
+        let next = Monitor(20)
+        let claim: @Sendable () -> Void = {
+            let number = next.withLock { next in
+                defer { next += 1 }
+                return next
+            }
+            do { try many.claim(number) } catch { Issue.record(error) }
+        }
+        try check("beside claims", users - 100...users, claim)
+        users = ManyPeople.people - next.withLock(\.self)
+        try check("after claims", users...users)
+        let erased = next.withLock(\.self)
+        let erase: @Sendable () -> Void = {
+            let number = next.withLock { next in
+                defer { next += 1 }
+                return next
+            }
+            do { try many.erase(19_999 - number) } catch { Issue.record(error) }
+        }
+        try check("beside erasures", users - 100...users, erase)
+        users -= next.withLock(\.self) - erased
+        try check("after erasures", users...users)
+        #expect(try findings(many.server.store).allSatisfy { $0 != "run_rows" })
     }
 
     @Test(

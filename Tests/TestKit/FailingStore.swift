@@ -95,6 +95,7 @@ package final class FailingStore: Store {
     package func read<Result>(
         until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
+        if let act = beforeReading.withLock(\.self), FailingStore.isReader { act() }
         guard readings.withLock({ $0.areHeld }), FailingStore.isReader else {
             return try store.read(until: limit, body)
         }
@@ -120,6 +121,9 @@ package final class FailingStore: Store {
     }
 
     package let readings = Monitor(Readings())
+
+    /// What happens before each reading of a call.
+    package let beforeReading = Monitor<(@Sendable () -> Void)?>(nil)
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { store.glance(body) }
 

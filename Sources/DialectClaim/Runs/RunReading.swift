@@ -47,19 +47,22 @@ struct RunMatch {
         }
     }
 
-    /// The different values of a column in the matching rows.
-    func values(of column: RowRun.Column) -> [UInt64] {
+    /// The different values of a column in the matching rows, in their order.
+    ///
+    /// - Parameters:
+    ///   - column: a column of the run.
+    ///   - withMissing: whether rows without the member have a value too.
+    func values(of column: RowRun.Column, withMissing: Bool = true) -> [UInt64] {
+        let found = found(in: column)
+        return withMissing || found.first != RunColumn.missing ? found : Array(found.dropFirst())
+    }
+
+    private func found(in column: RowRun.Column) -> [UInt64] {
         guard let places = column.places else { return count > 0 ? column.values : [] }
         if isWhole { return column.values }
         var isFound = [UInt8](repeating: 0, count: column.values.count)
-        var found: [UInt64] = []
-        visit { row in
-            let place = Int(places[row])
-            if isFound[place] == 1 { return }
-            isFound[place] = 1
-            found.append(column.values[place])
-        }
-        return found
+        visit { row in isFound[Int(places[row])] = 1 }
+        return column.values.indices.filter { isFound[$0] == 1 }.map { column.values[$0] }
     }
 }
 

@@ -38,6 +38,12 @@ struct RunTexts: Sendable {
 }
 
 extension RunTexts? {
+    /// The texts of numbers; nil if one of the rows is gone. A column without texts has none.
+    func texts(_ numbers: some Collection<UInt64>, _ snapshot: any Snapshot) throws(StoreFault) -> [UInt64: String]? {
+        guard let self else { return [:] }
+        return try self.texts(numbers, snapshot)
+    }
+
     /// Adds the texts of other runs, if these have noted any.
     mutating func formUnion(_ other: RunTexts?) {
         guard let other else { return }
