@@ -48,9 +48,32 @@ struct WorkTests {
         }
     }
 
+    /// Each login once left the groups that it joined in memory, because they referred to each other.
+    @Test("no group that a call has joined stays in memory", arguments: [1, 40])
+    func memory(_ size: Int) throws {
+        let fixture = try StoreFixture(.sqlite)
+        func identity(_ type: IdentityType, _ value: String) -> Identity {
+            Identity(type, value, in: World.project, hash: fixture.store.hash)
+        }
+        let user = identity(.claimUserID, "ada")
+        for number in 0..<size {
+            _ = fixture.process([Claim(anonymous: identity(.claimAnonymousID, "owl_anon_\(number)"), user: user)])
+        }
+        weak var counter: StepCounter?
+        do {
+            let made = StepCounter()
+            counter = made
+            let steps = try count(
+                Claim(anonymous: identity(.claimAnonymousID, "new"), user: user), in: fixture, with: made)
+            #expect(steps > 0)
+        }
+        #expect(counter == nil, "The group that the decision read is still there, and so is what counted it.")
+    }
+
     /// How many steps a decision takes, and what follows from it.
-    private func count(_ act: any Act, in fixture: StoreFixture) throws -> Int {
-        let counter = StepCounter()
+    private func count(_ act: any Act, in fixture: StoreFixture, with counter: StepCounter = StepCounter()) throws
+        -> Int
+    {
         try fixture.store.decide(FactKeys()) { workspace in
             guard let workspace = workspace as? IndexBatchFacts else { return }
             let view = CountingFacts(base: workspace.view, counter: counter)

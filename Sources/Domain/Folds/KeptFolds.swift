@@ -117,6 +117,8 @@ package struct KeptFolds<V: DecisionFacts> {
     private var split: [PersonID: Part] = [:]
     /// Groups that keep no folds any more, or keep them under another root.
     private var left: [(root: PersonID, list: FoldList)] = []
+    /// The groups that have joined another one. Both may refer to each other until the folds of the call are made.
+    private var joined: [Part] = []
 
     /// A group with the changes of the call so far.
     private final class Part {
@@ -153,6 +155,7 @@ package struct KeptFolds<V: DecisionFacts> {
         after changes: [Change], in project: ProjectID, _ view: V
     ) -> [Change] {
         var folds = KeptFolds(view: view, project: project)
+        defer { for part in folds.joined { part.whole = nil } }
         for change in changes {
             switch change {
             case .personMade(let person, _): folds.made.insert(person)
@@ -233,6 +236,7 @@ package struct KeptFolds<V: DecisionFacts> {
         guard from !== into else { return }
         let whole = Part(root: into.root, count: from.count + into.count)
         (from.whole, into.whole) = (whole, whole)
+        joined += [from, into]
         guard whole.keepsFolds else {
             // A small group keeps no folds. They are only made if a later merge of the call makes the group large.
             whole.sides = (from, into, merge)

@@ -63,6 +63,8 @@ final class GroupIndex: @unchecked Sendable {
     // The changes of the batch.
     private var pendingByPerson: [PersonID: Pending] = [:]
     private var pendingByGroup: [UInt32: Pending] = [:]
+    /// The pending groups that have joined a larger one. Both refer to each other until the batch ends.
+    private var joined: [Pending] = []
     private var pendingMerges: [MergeID: Merge] = [:]
     private var pendingPairs: [PersonPair: [Merge]] = [:]
     /// The totals of large groups. A small group is counted from its members.
@@ -371,6 +373,7 @@ final class GroupIndex: @unchecked Sendable {
             large.totals = joined
         }
         small.whole = large
+        self.joined.append(small)
         large.parts.append(.pending(small))
         large.merges.append(merge)
         large.count += small.count
@@ -518,6 +521,8 @@ final class GroupIndex: @unchecked Sendable {
         pendingMerges.removeAll(keepingCapacity: true)
         pendingPairs.removeAll(keepingCapacity: true)
         pendingUndos.removeAll(keepingCapacity: true)
+        for pending in joined { pending.whole = nil }
+        joined.removeAll(keepingCapacity: true)
     }
 
     // MARK: - Committing
