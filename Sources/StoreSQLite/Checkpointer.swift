@@ -13,6 +13,7 @@ final class Checkpointer: Sendable {
     private let file: StoreFile
     private let work = Monitor(Work.idle)
     private let rest = Atomic(false)
+    private let fault = Atomic(false)
     private let thread = Monitor<WorkerThread?>(nil)
 
     /// The pages of log from which this thread copies.
@@ -47,6 +48,13 @@ final class Checkpointer: Sendable {
         rest.load(ordering: .relaxed) && rest.exchange(false, ordering: .relaxed)
     }
 
+    /// Whether a copy met a fault. It is true once for each such copy.
+    func takeFault() -> Bool {
+        fault.load(ordering: .relaxed) && fault.exchange(false, ordering: .relaxed)
+    }
+
+    func noteFault() { fault.store(true, ordering: .relaxed) }
+
     func stop() {
         work.change { $0 = .stop }
         thread.withLock { $0.take() }?.join()
@@ -63,8 +71,8 @@ final class Checkpointer: Sendable {
     }
 
     private func copyAndReport() {
-        // The writer reports such a fault. Here the only effect is that the log stays long.
-        if (try? copyLog()) != nil { rest.store(true, ordering: .relaxed) }
+        // The log stays long after a fault. The fault may have been a failed sync, so the writer writes the log again.
+        if (try? copyLog()) != nil { rest.store(true, ordering: .relaxed) } else { noteFault() }
     }
 
     private func run() {

@@ -723,8 +723,17 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         session?.commits.nextFault = point
     }
 
+    /// The session of the next write. A copy of the log may have met a failed sync, which the next sync would not report: then the
+    /// log is written again first.
     private func openSession() throws(StoreFault) -> Session {
         guard let session else { throw StoreFault(.inputOutput, "\(file.path) is not open.") }
+        guard checkpointer.takeFault() else { return session }
+        do throws(StoreFault) {
+            try file.rewriteLog()
+        } catch {
+            checkpointer.noteFault()
+            throw error
+        }
         return session
     }
 
