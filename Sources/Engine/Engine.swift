@@ -255,6 +255,11 @@ package final class Engine: Sendable {
         }
     }
 
+    /// Ends without an answer to the calls in the queue, as a process does that ends.
+    package func abandon() {
+        queue.change { queue in (queue.isStopping, queue.jobs, queue.bytes) = (true, [], 0) }
+    }
+
     /// Answers the calls in the queue and ends the writer. Returns after the end.
     package func stop() {
         queue.change { $0.isStopping = true }

@@ -137,6 +137,12 @@ package final class Gateway: Sendable {
         watchers.stop()
         contentSweep?.stop()
     }
+
+    /// Lets go of the calls of a round that does not end any more. It is for a gateway whose owner has no threads.
+    package func abandon() {
+        stop()
+        for context in contexts { context.jobs = [] }
+    }
 }
 
 extension Gateway {

@@ -157,7 +157,10 @@ struct CallMaker {
             guard let project = some("claim_project"), let feedback = some("feedback") else { return nil }
             let path = "/v1/projects/\(project)/feedback/\(feedback)"
             switch deed {
-            case .deleteFeedback: return claim("DELETE", path, nil, agent: true)
+            case .deleteFeedback:
+                // Only administrators may.
+                let key = chance.oneIn(4) ? credentials.claimAgentKey : credentials.adminKey
+                return call(deed, "DELETE", path, nil, key)
             case .review: return claim("PATCH", path, #"{"status":"in_review"}"#, agent: true)
             case .comment:
                 var call = claim("POST", path + "/comments", #"{"body":"c\#(chance.below(9))"}"#, agent: true)
@@ -314,7 +317,7 @@ struct CallMaker {
             return admin("DELETE", "/people/other:\(person)", nil, about: ["gone": person])
         case .strategy:
             let preset = chance.pick(["default", "profile_link", "profile_conversion", "best_match"]) ?? "default"
-            return strategy(preset)
+            return strategy(preset, joinsUserIDs: chance.oneIn(4))
         case .makeKey:
             return admin("POST", "/keys", #"{"kind":"admin","name":"\#(knowledge.fresh("key "))"}"#)
         case .revokeKey:
@@ -346,10 +349,12 @@ struct CallMaker {
     }
 
     /// A call that sets the project's strategy.
-    func strategy(_ preset: String) -> MadeCall {
+    func strategy(_ preset: String, joinsUserIDs: Bool = false) -> MadeCall {
         let restore = transfersPurchases ? #","restore":{"production":"transfer","sandbox":"transfer"}"# : ""
         return call(
-            .strategy, "PUT", "/onym/v1/strategy", #"{"preset":"\#(preset)"\#(restore)}"#, credentials.adminKey)
+            .strategy, "PUT", "/onym/v1/strategy",
+            #"{"preset":"\#(preset)"\#(restore)\#(joinsUserIDs ? #","same_user_id":true"# : "")}"#, credentials.adminKey
+        )
     }
 
     private func call(

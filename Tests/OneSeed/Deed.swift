@@ -138,4 +138,49 @@ package enum Deed: String, CaseIterable, Sendable {
         default: false
         }
     }
+
+    /// Whether the deed's calls write nothing.
+    var onlyReads: Bool {
+        switch self {
+        case .search, .check, .changes, .person: true
+        default: false
+        }
+    }
+
+    /// The deeds that make the deed possible, in their order.
+    var needs: [Deed] {
+        switch self {
+        case .alias, .merge: [.identify, .identify, .identify]
+        case .undoAlias: Deed.alias.needs + [.alias, .alias]
+        case .undoMerge: Deed.merge.needs + [.merge, .merge]
+        case .split, .detach: [.identify, .attach, .attach, .attach]
+        case .undoSplit: Deed.split.needs + [.split, .split, .split]
+        case .undoCall: [.claim, .identify, .link]
+        case .ingest, .rows: [.install, .redeem]
+        case .respond: [.questionnaire]
+        case .comment, .review, .deleteFeedback: [.feedback]
+        case .editComment: [.feedback, .comment, .comment]
+        case .sameUsers: [.identify, .identify, .claim, .claim, .code, .redeem, .strategy, .strategy]
+        case .accessIdentity, .restore, .accessProperties: [.accessUser]
+        case .purchase, .grant: [.catalog, .catalog, .catalog, .accessUser]
+        case .revoke: Deed.grant.needs + [.grant, .grant, .grant]
+        case .transfer:
+            Array(repeating: .accessUser, count: 3) + Array(repeating: .accessIdentity, count: 6)
+                + [.catalog, .catalog, .purchase, .purchase, .purchase]
+        case .undoTransfer: Deed.transfer.needs + [.transfer, .transfer, .transfer, .transfer]
+        case .redeem: [.code, .code]
+        case .late, .hard, .refresh, .check: [.code, .code, .redeem, .redeem]
+        case .link, .reset, .deleteUser, .disable: [.install, .code, .redeem]
+        case .linkingKey: [.linkingApp]
+        case .revokeLinkingKey: [.linkingApp, .linkingKey, .linkingKey]
+        case .erase: [.identify, .identify, .identify, .identify, .identify, .identify]
+        case .revokeKey: [.makeKey, .makeKey]
+        case .retireSigningKey: [.signingKey, .signingKey]
+        case .removeWebhook: [.webhook, .webhook]
+        case .importRecords: [.startImport]
+        case .finishImport: [.startImport, .importRecords, .importRecords]
+        case .undoImport: [.startImport, .importRecords, .importRecords, .finishImport]
+        default: []
+        }
+    }
 }

@@ -47,24 +47,29 @@ final class Machine {
         let entries: [JournalEntry]
     }
 
-    private static let image: Image = {
+    private static let small = image(isLarge: false)
+    private static let large = image(isLarge: true)
+
+    private static func image(isLarge: Bool) -> Image {
         onym_chance_begin(1)
         let disk = FaultyDisk(seed: 1)
         let plan = ProjectPlan(name: "World", secrets: secrets, now: Instant(milliseconds: 1_790_000_000_000))
         do {
-            let shadow = try make(plan.setUp, on: disk)
+            let shadow = try make(plan.setUp, isLarge: isLarge, on: disk)
             return Image(disk: disk, setUp: plan.setUp, credentials: plan.credentials, entries: shadow.settled)
         } catch {
             preconditionFailure("A store cannot be made: \(error).")
         }
-    }()
+    }
 
     private static func file(on disk: FaultyDisk) -> StoreFile {
         StoreFile(folder: "/data", on: disk, checkpoints: .afterCommits(pages: 64))
     }
 
     /// Makes a store with its first project.
-    private static func make(_ setUp: SetUp, on disk: FaultyDisk) throws(StoreFault) -> WatchedStore.Shadow {
+    private static func make(
+        _ setUp: SetUp, isLarge: Bool, on disk: FaultyDisk
+    ) throws(StoreFault) -> WatchedStore.Shadow {
         let shadow = WatchedStore.Shadow()
         try SQLiteStore.make(file(on: disk), hashKey: Hash128(high: 1, low: 2)) { store throws(StoreFault) in
             var call = Call(project: setUp.project.id, key: nil)
@@ -75,6 +80,7 @@ final class Machine {
                 guard case .success = answer else { preconditionFailure("The store is not filled: \(answer).") }
             }
             process(setUp)
+            guard isLarge else { return }
             // One of the users of all callers is large from the beginning.
             let ada = Identity(.claimUserID, "ada", in: setUp.project.id, hash: store.hash)
             process(SetProperties(user: ada, values: [("plan", "p0")]))
@@ -97,12 +103,14 @@ final class Machine {
     }
 
     init(seed: UInt64) throws(StoreFault) {
-        let image = Machine.image
+        // The work of a call is bounded in all lives, and in some of them a user is large.
+        let isLarge = seed % 4 == 1
+        let image = isLarge ? Machine.large : Machine.small
         self.seed = seed
         if seed % 16 == 1 {
             // A power cut right behind the first start: the store is there all the same.
             disk = FaultyDisk(seed: seed)
-            _ = try Machine.make(image.setUp, on: disk)
+            _ = try Machine.make(image.setUp, isLarge: isLarge, on: disk)
             disk.cutPower(.everything)
         } else {
             disk = image.disk.copy(seed: seed)

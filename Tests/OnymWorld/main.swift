@@ -5,7 +5,8 @@ import OneSeed
 // onym-world [--seed N] [--until STEP] [--trace] [--shrink] [--histories N] [--seconds N] [--coverage]
 //
 // Lives histories of a server, each from one number. One seed is lived with --seed; without it, as many as --histories says, or as the
-// seconds allow. The exit code is 1 if a life failed, and 2 for wrong usage.
+// seconds allow. --coverage prints how often each deed met each fault, and lives further lives until each has met all. The exit code is 1
+// if a life failed, if lives left memory behind, or if a deed has not met a fault; and 2 for wrong usage.
 
 var arguments = CommandLine.arguments.dropFirst()
 
@@ -62,11 +63,17 @@ if let seed {
     var (lived, calls, coverage) = (UInt64(0), 0, Coverage())
     // The first lives make what all lives share. The others should leave nothing in memory behind.
     let firstLives: UInt64 = 20
+    let lifeLeaves = 1 << 20
     var memory = 0
     while lived < histories, Date().timeIntervalSince(start) < Double(seconds) {
         let history = History(seed: first + lived)
+        let before = onym_memory_in_use()
         let result = history.run()
+        let left = onym_memory_in_use() - before
         lived += 1
+        if lived > firstLives, left > lifeLeaves {
+            print("seed 0x\(String(history.seed, radix: 16)) left \(left >> 10) KiB in memory")
+        }
         if lived == firstLives { memory = onym_memory_in_use() }
         calls += result.calls
         coverage.add(result.coverage)
@@ -85,6 +92,19 @@ if let seed {
     if lived > firstLives {
         let left = onym_memory_in_use() - memory
         print("\(lived - firstLives) histories left \(left >> 10) KiB in memory")
+        // A life whose machine dies in the middle of a call may leave the whole server behind. What every life leaves is a leak.
+        if left > 1 << 24 + Int(lived - firstLives) << 18 { exit(1) }
     }
-    if covers { print(coverage.table + "\n" + coverage.statuses) }
+    if covers {
+        for (number, deed) in Deed.allCases.enumerated() {
+            guard let (history, failure) = coverage.fill(deed, from: 1_000_000 + UInt64(number) * 1000) else {
+                continue
+            }
+            report(history, failure)
+            exit(1)
+        }
+        print(coverage.table + "\n" + coverage.statuses)
+        for gap in coverage.gaps { print(gap) }
+        if !coverage.gaps.isEmpty { exit(1) }
+    }
 }
