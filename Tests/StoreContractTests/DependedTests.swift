@@ -360,7 +360,7 @@ private final class RandomHistory {
             return try fixture.store.read { snapshot throws(StoreFault) in snapshot.holders(of: name.key).first }
         }
         let act: any Act
-        switch some(10) {
+        switch some(11) {
         case 0, 1:
             var names = [identity(.customerID, "c\(some(3))")]
             if some(2) == 0 { names.append(identity(.email, "e\(some(3))")) }
@@ -376,6 +376,12 @@ private final class RandomHistory {
         case 8:
             guard let from = try person(), let into = try person() else { return nil }
             act = MergePeople(from: from, into: into)
+        case 9:
+            var edit = StrategyEdit()
+            edit.preset = [.default, .bestMatch, .profileLink, .profileIsolation][some(4)]
+            edit.decideOn = some(2) == 0 ? .member : .group
+            edit.mergeOnMatch = [.never, .anonymousIntoKnown, .any][some(3)]
+            act = SetStrategy.edit(edit)
         default:
             let made = try fixture.store.read { snapshot throws(StoreFault) in
                 try snapshot.calls(after: .zero, limit: 1000).flatMap(\.facts).compactMap { fact in

@@ -50,6 +50,15 @@ final class CuttingProxy: Sendable {
         }
     }
 
+    /// Ends all connections, and takes new ones.
+    func disconnect() {
+        let connections = state.withLock { state in
+            defer { state.connections = [] }
+            return state.connections
+        }
+        for connection in connections { shutdown(connection, Int32(SHUT_RDWR)) }
+    }
+
     func stop() {
         let connections = state.withLock { state in
             state.isStopping = true

@@ -88,6 +88,60 @@ struct FaultTests {
         #expect(Set(made.values).count == messages && Set(made.values).isSubset(of: Set(people)))
     }
 
+    @Test(
+        "applies once what would make a new thing each time, at whichever message its connection is cut",
+        arguments: CuttingProxy.Direction.allCases)
+    func once(_ direction: CuttingProxy.Direction) throws {
+        let cluster = try PostgresCluster.shared.get()
+        let proxy = try CuttingProxy(to: cluster)
+        defer { proxy.stop() }
+        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
+        defer { store.close() }
+        let writer = try writer(store)
+        let user = Identity(.claimUserID, "ada", in: World.project, hash: store.hash)
+        // Without a key the server cannot recognize a repetition, so a call that is kept must not be decided again.
+        let feedback = SendFeedback(
+            user: user, body: Array(#"{"message":"m"}"#.utf8), sighting: AppUser.Sighting(app: AppID(rawValue: 1)))
+        let before = try journal(store).count
+        for number in 0..<1000 {
+            _ = try process(feedback, writer).get()
+            proxy.cut(after: number, direction)
+            let answer = process(feedback, writer)
+            let isOver = proxy.disarm()
+            if case .failure(.fault(let fault)) = answer {
+                Issue.record("\(number): \(fault)")
+                _ = writer.recover()
+            }
+            if isOver {
+                let made = try journal(store).count - before
+                #expect(number > 5 && made == 2 * (number + 1))
+                return
+            }
+        }
+        Issue.record("The messages of a call do not end.")
+    }
+
+    @Test("reads again after its idle connections were lost")
+    func idle() throws {
+        let cluster = try PostgresCluster.shared.get()
+        let proxy = try CuttingProxy(to: cluster)
+        defer { proxy.stop() }
+        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
+        defer { store.close() }
+        let writer = try writer(store)
+        let made = try #require(try process(identify("a", store), writer).get().as(Identified.self))
+        func members() throws -> [PersonID] {
+            try store.read { snapshot throws(StoreFault) in snapshot.group(of: made.person).members }
+        }
+        for _ in 0..<3 {
+            #expect(try members() == [made.person])
+            proxy.disconnect()
+            // The first reading finds the loss, and no later one does.
+            #expect(throws: StoreFault.self) { try members() }
+        }
+        #expect(try members() == [made.person])
+    }
+
     @Test("gives up whoever is silent with the turn, and goes on", .timeLimit(.minutes(30)))
     func silent() throws {
         let cluster = try PostgresCluster.shared.get()
