@@ -87,7 +87,11 @@ enum BenchStore {
     private static func measure(_ work: Work, _ address: String, _ writers: Int, _ batch: Int) throws -> Int {
         let schema = "bench_\(work)_\(writers)_\(batch)_\(Int(Date().timeIntervalSince1970))"
         guard let settings = PostgresSettings(address: address, schema: schema) else { exit(2) }
-        let stores = try (0..<writers).map { _ in try PostgresStore(settings, newHashKey: Hash128(high: 1, low: 2)) }
+        let stores = try (0..<writers).map { _ in
+            try PostgresStore(settings, newHashKey: Hash128(high: 1, low: 2)) {
+                Hash128(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
+            }
+        }
         defer { for store in stores { store.close() } }
         // Each is one thread's from here on.
         nonisolated(unsafe) let hands = try stores.map { try makeWriter($0, isFirst: $0 === stores[0]) }

@@ -80,13 +80,15 @@ struct OpenedStore {
                 + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }
 
+    private static let newHash: @Sendable () -> Hash128 = { Hash128(random: SecureRandom.bytes(16)) }
+
     /// Opens the store in a database. Files of this process alone are still in the data folder.
     init(
         in database: PostgresSettings, _ folder: DataFolder, masterKey: String?
     ) throws(CommandFault) {
         try folder.make()
         let store = try OpenedStore.attempt { () throws(StoreFault) in
-            try PostgresStore(database, newHashKey: Hash128(random: SecureRandom.bytes(16)))
+            try PostgresStore(database, newHashKey: OpenedStore.newHash(), newName: OpenedStore.newHash)
         }
         do throws(CommandFault) {
             let isNew = store.directory.projects.isEmpty

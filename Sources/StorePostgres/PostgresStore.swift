@@ -44,7 +44,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
     private var hasErased = false
     /// The number of facts that the last batch read.
     package private(set) var factsRead = 0
-    private var generator = SystemRandomNumberGenerator()
+    /// Names that no other process and no other batch has.
+    private let newName: @Sendable () -> Hash128
     private var leaves = LeafMaker()
 
     /// The data that show whether a commit is durable.
@@ -69,9 +70,14 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     /// Opens the store, or makes it if it does not exist. Several servers that do this at once wait for each other.
     ///
-    /// - Parameter newHashKey: the key of a new store's hash.
-    package init(_ settings: PostgresSettings, newHashKey: Hash128) throws(StoreFault) {
+    /// - Parameters:
+    ///   - newHashKey: the key of a new store's hash.
+    ///   - newName: a name that no other process and no other batch has.
+    package init(
+        _ settings: PostgresSettings, newHashKey: Hash128, newName: @escaping @Sendable () -> Hash128
+    ) throws(StoreFault) {
         self.settings = settings
+        self.newName = newName
         // A migration of an older store may take long.
         try Schema.migrate(
             try settings.connectForWholeTables(), schema: settings.schema, partitionRows: settings.partitionRows)
@@ -85,7 +91,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         self.shared = shared
         followed = (state.directory, directory)
         self.session = session
-        watch = StateWatch(settings, shared, hash)
+        watch = StateWatch(settings, shared, hash, name: newName())
         vacuum = Vacuum(settings)
     }
 
@@ -250,7 +256,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
         guard let (facts, state) = open, let session else { preconditionFailure("A commit without a batch.") }
         open = nil
-        let name = Hash128(high: generator.next(), low: generator.next())
+        let name = newName()
         let writer = try BatchWriter(entries, facts, after: state, batch: name, &leaves, hash)
         let batch = Batch(
             name: name, first: state.sequence.next, state: writer.state, directory: facts.index.pending.directory,

@@ -38,12 +38,11 @@ final class StateWatch: Sendable {
     /// Takes or renews the lease. Without the lease the statement writes nothing.
     private let lead: Connection.Statement
 
-    init(_ settings: PostgresSettings, _ shared: Monitor<PostgresStore.Shared>, _ hash: KeyedHash) {
+    init(_ settings: PostgresSettings, _ shared: Monitor<PostgresStore.Shared>, _ hash: KeyedHash, name: Hash128) {
         self.hash = hash
         self.settings = settings
         self.shared = shared
-        var generator = SystemRandomNumberGenerator()
-        name = Hash128(high: generator.next(), low: generator.next())
+        self.name = name
         lead = Connection.Statement(
             """
             UPDATE leases

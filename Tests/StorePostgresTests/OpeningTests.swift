@@ -19,7 +19,8 @@ struct OpeningTests {
         let hashes = try await withThrowingTaskGroup(of: KeyedHash.self) { group in
             for number in 0..<6 {
                 group.addTask {
-                    let store = try PostgresStore(settings, newHashKey: Hash128(high: 1, low: UInt64(number)))
+                    let store = try StoreFixture.openPostgres(
+                        settings, newHashKey: Hash128(high: 1, low: UInt64(number)))
                     defer { store.close() }
                     return store.hash
                 }
@@ -32,6 +33,6 @@ struct OpeningTests {
     @Test("says that there is no database")
     func absent() throws {
         let settings = try #require(PostgresSettings(address: "host=/nowhere"))
-        #expect(throws: StoreFault.self) { try PostgresStore(settings, newHashKey: Hash128(high: 1, low: 2)) }
+        #expect(throws: StoreFault.self) { try StoreFixture.openPostgres(settings) }
     }
 }

@@ -117,8 +117,12 @@ package final class StoreFixture {
         return try SQLiteStore(file)
     }
 
-    package static func openPostgres(_ settings: PostgresSettings) throws -> PostgresStore {
-        try PostgresStore(settings, newHashKey: Hash128(high: 1, low: 2))
+    package static func openPostgres(
+        _ settings: PostgresSettings, newHashKey: Hash128 = Hash128(high: 1, low: 2)
+    ) throws -> PostgresStore {
+        try PostgresStore(settings, newHashKey: newHashKey) {
+            Hash128(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
+        }
     }
 
     /// The changes that were journalled since the project was made.
