@@ -227,7 +227,7 @@ package struct Coverage: Sendable {
     /// Lives until a deed has met each fault, as far as it can.
     ///
     /// - Returns: the failure of a life, and the faults that the deed has not met.
-    package mutating func fill(_ deed: Deed, from seed: UInt64, lives: UInt64 = 40) -> (History, History.Failure)? {
+    package mutating func fill(_ deed: Deed, from seed: UInt64, lives: UInt64 = 150) -> (History, History.Failure)? {
         for seed in seed..<seed + lives where !missing(of: deed).isEmpty {
             let history = History(seed: seed, aimedAt: deed)
             let result = history.run()
