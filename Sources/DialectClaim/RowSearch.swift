@@ -92,6 +92,8 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private var stretch: Stretch?
     /// Whether the finding has taken all runs, and is being completed.
     private var isFinishing = false
+    /// Whether an earlier reading has begun. The first one waits in the queue of small reads, so it does little.
+    private var hasBegun = false
     /// How often the search has begun again because a row was gone.
     private var restarts = 0
 
@@ -112,6 +114,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private static var rowsInOneReading: Int { 10_000 }
     /// One reading takes a few milliseconds at most.
     private static var columnsInOneReading: Int { 1 << 18 }
+    private static var columnsInFirstReading: Int { 1 << 14 }
     /// The cost of a run without matching rows, in rows.
     private static var costOfRun: Int { 512 }
     /// The bytes of a kept finding that cost as much as a row when they are added.
@@ -152,6 +155,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     /// Looks at further rows; false when the search is complete.
     private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         if isComplete { return false }
+        defer { hasBegun = true }
         if isFinishing, let isMore = try finish(snapshot) { return isMore }
         let parser = JSONParser()
         var users = UserNames(filter.project)
@@ -242,10 +246,16 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 finding = empty
             }
             if isWhole, let sum = sums?.known(from: next) {
+                let cost = RowSearch.costOfRun + sum.finding.byteCount / RowSearch.bytesLikeRow
+                if isTooMuch(cost, after: lookedAt) { return true }
                 // The kept finding can be that of another query, so it does not replace the finding of this one.
                 finding.add(sum.finding)
                 next += sum.runs
-                lookedAt += RowSearch.costOfRun + sum.finding.byteCount / RowSearch.bytesLikeRow
+                lookedAt += cost
+            } else if isTooMuch(
+                Int(reading.runs[next].head.end - max(start, reading.runs[next].head.first)), after: lookedAt)
+            {
+                return true
             } else if Finding.keepsBlocks, isWhole, let sums, let runs = sums.block(from: next) {
                 var sum = empty
                 for run in reading.runs[next..<next + runs] {
@@ -272,6 +282,11 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         endStretch()
         isFinishing = true
         return try finish(snapshot)
+    }
+
+    /// Whether some rows are too many for the first reading.
+    private func isTooMuch(_ rows: Int, after lookedAt: Int) -> Bool {
+        !hasBegun && lookedAt + rows > RowSearch.columnsInFirstReading
     }
 
     /// Goes on with the completion of the finding; false when it is complete, and nil if the search begins again.
