@@ -226,12 +226,9 @@ private final class CountingGroup: GroupSource {
 
     private func list() {
         counter.steps += group.count
+        counter.listed += group.count
         // A group of two small groups makes its folds from their members once.
-        if group.count >= 2 * Group.membersWithFolds {
-            counter.listed += group.count
-        } else {
-            counter.listsSmall = true
-        }
+        if group.count < 2 * Group.membersWithFolds { counter.listsSmall = true }
     }
 
     func members(ofGroupWith person: PersonID) -> [PersonID] {
