@@ -119,11 +119,10 @@ package final class SteppedServer {
 
     /// Ends the server as a crash does: it writes nothing more, and nothing of it stays in memory.
     package func abandon() {
+        gateway.abandon()
         dryRuns.stop()
         readers.stop()
         engine.abandon()
         inspection.end()
-        // The last: an ended reading goes on with its call.
-        gateway.abandon()
     }
 }

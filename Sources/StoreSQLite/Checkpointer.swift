@@ -44,13 +44,13 @@ final class Checkpointer: Sendable {
     }
 
     /// Whether only a small rest remains, which the writer should copy now. It is true once for each copy.
-    func takeRest() -> Bool {
-        rest.load(ordering: .relaxed) && rest.exchange(false, ordering: .relaxed)
-    }
+    func takeRest() -> Bool { Checkpointer.take(rest) }
 
     /// Whether a copy met a fault. It is true once for each such copy.
-    func takeFault() -> Bool {
-        fault.load(ordering: .relaxed) && fault.exchange(false, ordering: .relaxed)
+    func takeFault() -> Bool { Checkpointer.take(fault) }
+
+    private static func take(_ mark: borrowing Atomic<Bool>) -> Bool {
+        mark.load(ordering: .relaxed) && mark.exchange(false, ordering: .relaxed)
     }
 
     func noteFault() { fault.store(true, ordering: .relaxed) }

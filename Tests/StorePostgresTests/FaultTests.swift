@@ -45,16 +45,25 @@ struct FaultTests {
         try store.read { snapshot throws(StoreFault) in try snapshot.calls(after: .zero, limit: 10_000) }
     }
 
+    /// A new store behind a proxy that cuts its connections.
+    private func storeBehindProxy() throws -> (CuttingProxy, PostgresStore, Writer) {
+        let cluster = try PostgresCluster.shared.get()
+        let proxy = try CuttingProxy(to: cluster)
+        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
+        return (proxy, store, try writer(store))
+    }
+
+    private func end(_ proxy: CuttingProxy, _ store: PostgresStore) {
+        store.close()
+        proxy.stop()
+    }
+
     @Test(
         "answers rightly and applies once, at whichever message its connection is cut",
         arguments: CuttingProxy.Direction.allCases)
     func cuts(_ direction: CuttingProxy.Direction) throws {
-        let cluster = try PostgresCluster.shared.get()
-        let proxy = try CuttingProxy(to: cluster)
-        defer { proxy.stop() }
-        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
-        defer { store.close() }
-        let writer = try writer(store)
+        let (proxy, store, writer) = try storeBehindProxy()
+        defer { end(proxy, store) }
         var made: [Int: PersonID] = [:]
         var (messages, unknown) = (0, 0)
         for number in 0..<1000 {
@@ -92,12 +101,8 @@ struct FaultTests {
         "applies once what would make a new thing each time, at whichever message its connection is cut",
         arguments: CuttingProxy.Direction.allCases)
     func once(_ direction: CuttingProxy.Direction) throws {
-        let cluster = try PostgresCluster.shared.get()
-        let proxy = try CuttingProxy(to: cluster)
-        defer { proxy.stop() }
-        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
-        defer { store.close() }
-        let writer = try writer(store)
+        let (proxy, store, writer) = try storeBehindProxy()
+        defer { end(proxy, store) }
         let user = Identity(.claimUserID, "ada", in: World.project, hash: store.hash)
         // Without a key the server cannot recognize a repetition, so a call that is kept must not be decided again.
         let feedback = SendFeedback(
@@ -123,12 +128,8 @@ struct FaultTests {
 
     @Test("reads again after its idle connections were lost")
     func idle() throws {
-        let cluster = try PostgresCluster.shared.get()
-        let proxy = try CuttingProxy(to: cluster)
-        defer { proxy.stop() }
-        let store = try StoreFixture.openPostgres(proxy.settings(cluster.newSchema()))
-        defer { store.close() }
-        let writer = try writer(store)
+        let (proxy, store, writer) = try storeBehindProxy()
+        defer { end(proxy, store) }
         let made = try #require(try process(identify("a", store), writer).get().as(Identified.self))
         func members() throws -> [PersonID] {
             try store.read { snapshot throws(StoreFault) in snapshot.group(of: made.person).members }
