@@ -111,12 +111,10 @@ console: imports
 docs:
 	Tools/docs
 
-soak: test-histories
-	@Tools/setup bench
-	Tools/soak $(SOAK)
-	$(MAKE) --no-print-directory test-debug
-	$(MAKE) --no-print-directory test-threads ALL=1
-	Tools/build-fixed --twice
+soak:
+	@command -v python3 >/dev/null || Tools/setup tests
+	@Tools/steps 3000m test-histories=60m simulations=1200m lives=1200m mistakes=90m fuzz=120m test-debug=60m test-threads=60m build-fixed=60m \
+		-- Tools/soak $(SOAK)
 
 # Two minutes of it, for work in between.
 bench-quick:

@@ -161,7 +161,7 @@ package final class JournalEntry: Sendable {
     ///
     /// - Parameter latest: the latest moment of the journal with this call.
     package func lastGiven(upTo latest: Instant) -> PersonID {
-        let limit = PersonID.limit(at: latest)
+        let limit = PersonID.limit(of: id, upTo: latest)
         var last = id
         for change in changes {
             switch change {

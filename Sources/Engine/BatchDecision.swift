@@ -191,7 +191,7 @@ struct BatchDecision {
         switch change {
         case .personMade(let person, _):
             // An import keeps the ids of other servers, and new ids do not continue them.
-            if person < .limit(at: stamp.journalledAt) { use(person) }
+            if person < .limit(of: stamp.person, upTo: stamp.journalledAt) { use(person) }
         case .merged(let merge):
             use(PersonID(rawValue: merge.id.rawValue))
         case .personErased(let person):

@@ -317,7 +317,8 @@ struct CallMaker {
             return admin("DELETE", "/people/other:\(person)", nil, about: ["gone": person])
         case .strategy:
             let preset = chance.pick(["default", "profile_link", "profile_conversion", "best_match"]) ?? "default"
-            return strategy(preset, joinsUserIDs: chance.oneIn(4))
+            return strategy(preset)
+        case .joinUsers: return strategy("default", joinsUserIDs: true)
         case .makeKey:
             return admin("POST", "/keys", #"{"kind":"admin","name":"\#(knowledge.fresh("key "))"}"#)
         case .revokeKey:
@@ -348,13 +349,12 @@ struct CallMaker {
         }
     }
 
-    /// A call that sets the project's strategy.
+    /// A call that sets the project's strategy, and whether equal user ids in several dialects are one person.
     func strategy(_ preset: String, joinsUserIDs: Bool = false) -> MadeCall {
         let restore = transfersPurchases ? #","restore":{"production":"transfer","sandbox":"transfer"}"# : ""
         return call(
-            .strategy, "PUT", "/onym/v1/strategy",
-            #"{"preset":"\#(preset)"\#(restore)\#(joinsUserIDs ? #","same_user_id":true"# : "")}"#, credentials.adminKey
-        )
+            joinsUserIDs ? .joinUsers : .strategy, "PUT", "/onym/v1/strategy",
+            #"{"preset":"\#(preset)"\#(restore),"same_user_id":\#(joinsUserIDs)}"#, credentials.adminKey)
     }
 
     private func call(

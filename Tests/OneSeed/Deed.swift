@@ -15,8 +15,9 @@ package enum Deed: String, CaseIterable, Sendable {
     case install, link, code, redeem, late, hard, refresh, check, rows, reset, deleteUser, disable, linkingSettings,
         linkingApp, linkingKey, revokeLinkingKey
     // The native calls.
-    case identifyUser, merge, undoMerge, split, undoSplit, undoCall, attach, detach, releaseDevice, sameUsers, erase,
-        strategy, makeKey, revokeKey, signingKey, retireSigningKey, webhook, removeWebhook, config, startImport,
+    case identifyUser, merge, undoMerge, split, undoSplit, undoCall, attach, detach, releaseDevice, joinUsers,
+        sameUsers,
+        erase, strategy, makeKey, revokeKey, signingKey, retireSigningKey, webhook, removeWebhook, config, startImport,
         importRecords, finishImport, undoImport, changes, person
 
     /// The acts that the deed's calls may become.
@@ -75,6 +76,7 @@ package enum Deed: String, CaseIterable, Sendable {
         case .attach: [AttachIdentity.self]
         case .detach: [DetachIdentity.self]
         case .releaseDevice: [ReleaseDevice.self]
+        case .joinUsers: [SetStrategy.self]
         case .sameUsers: [JoinSameUserIDs.self]
         case .erase: [SettleRows.self, ErasePerson.self]
         case .strategy: [SetStrategy.self]
@@ -160,7 +162,13 @@ package enum Deed: String, CaseIterable, Sendable {
         case .respond: [.questionnaire]
         case .comment, .review, .deleteFeedback: [.feedback]
         case .editComment: [.feedback, .comment, .comment]
-        case .sameUsers: [.identify, .identify, .claim, .claim, .code, .redeem, .strategy, .strategy]
+        case .joinUsers: [.strategy]
+        // Equal user ids are two people only as long as the rule is off.
+        case .sameUsers:
+            [
+                .strategy, .identifyUser, .identifyUser, .identifyUser, .claim, .claim, .claim, .code, .redeem,
+                .joinUsers,
+            ]
         case .accessIdentity, .restore, .accessProperties: [.accessUser]
         case .purchase, .grant: [.catalog, .catalog, .catalog, .accessUser]
         case .revoke: Deed.grant.needs + [.grant, .grant, .grant]

@@ -359,8 +359,8 @@ struct Life {
             .respond,
             .reserve, .editComment, .review, .accessIdentity, .grant, .revoke, .accessProperties, .catalog,
             .undoTransfer, .link, .hard, .check, .rows, .reset, .deleteUser, .disable, .linkingSettings,
-            .revokeLinkingKey, .undoMerge, .undoSplit, .undoCall, .attach, .detach, .releaseDevice, .sameUsers,
-            .strategy,
+            .revokeLinkingKey, .undoMerge, .undoSplit, .undoCall, .attach, .detach, .releaseDevice, .joinUsers,
+            .sameUsers, .strategy,
             .retireSigningKey, .removeWebhook, .config, .importRecords, .finishImport, .undoImport,
             .changes,
             .person:

@@ -276,6 +276,32 @@ struct StoreContractTests {
         #expect(fixture.store.counts.merges == 5)
     }
 
+    /// The second person of a call once had an id from behind the moment of the clock, and the next call of the batch made a person
+    /// with the same id.
+    @Test("behind a step of the clock the calls of a batch give each id once", arguments: StoreKind.allCases)
+    func idsOfABatchBehindAStep(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        func identity(_ type: IdentityType, _ value: String) -> Identity {
+            Identity(type, value, in: World.project, hash: fixture.store.hash)
+        }
+        _ = try fixture.identify([.customerID: "before"])
+        fixture.clock.advance(milliseconds: -86_400_000)
+        for isOpenedAgain in [false, true] {
+            if isOpenedAgain { try fixture.reopen() }
+            let before = fixture.store.counts.people
+            let answers = fixture.process(
+                (0..<3).map { number in
+                    Claim(
+                        anonymous: identity(.claimAnonymousID, "owl_anon_\(isOpenedAgain)_\(number)"),
+                        user: identity(.claimUserID, "\(isOpenedAgain)_\(number)"))
+                })
+            for answer in answers { #expect(throws: Never.self) { try answer.get() } }
+            #expect(fixture.store.counts.people == before + 6)
+            let given = try #require(fixture.store.lastPerson)
+            #expect(try fixture.identify([.customerID: "after \(isOpenedAgain)"]).person > given)
+        }
+    }
+
     @Test("an idempotency key with another body is refused, and changes nothing", arguments: StoreKind.allCases)
     func idempotencyKeyReused(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)

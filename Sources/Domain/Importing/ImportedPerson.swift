@@ -57,4 +57,10 @@ extension PersonID {
     package static func limit(at moment: Instant) -> PersonID {
         PersonID(at: moment.advanced(byMilliseconds: 60_000), chance: 0)
     }
+
+    /// The first id that a call does not make by itself. Behind a step of the clock a call's own id, and the next ids that it gives,
+    /// are later than its moment.
+    package static func limit(of call: PersonID, upTo moment: Instant) -> PersonID {
+        max(limit(at: moment), limit(at: call.madeAt))
+    }
 }

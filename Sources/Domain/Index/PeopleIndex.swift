@@ -94,10 +94,11 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Sets the limit of the ids of new people. It must be set before the people are loaded.
     package func limitNewcomers(after moment: Instant?) {
-        guard let moment else { return }
-        // The ids of people from before a step of the clock are below a limit that does not go back.
-        newcomers = newcomers.map { max($0, PersonID.limit(at: moment)) } ?? PersonID.limit(at: moment)
+        if let moment { limitNewcomers(to: .limit(at: moment)) }
     }
+
+    /// The ids of people from before a step of the clock are below a limit that does not go back.
+    private func limitNewcomers(to limit: PersonID) { newcomers = max(newcomers ?? limit, limit) }
 
     /// The number of the last link, and of the last committed link.
     private var lastLink: Int64 = 0
@@ -208,7 +209,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Adds the changes of a decision. Only its batch sees them before ``commit(_:sequence:)``.
     package func apply(_ entry: JournalEntry) {
         pendingEntries.append(entry)
-        limitNewcomers(after: entry.at)
+        limitNewcomers(to: .limit(of: entry.id, upTo: entry.at))
         for change in entry.changes {
             switch change {
             case .personMade(let person, let moment):
