@@ -106,18 +106,46 @@ struct IndexLoader {
         let first = try firstKey(in: max(1, lastRow - Int64(RecentRows.rows))...lastRow + 1, probe) {
             $0 >= firstSequence
         }
+        let named = try loadNamedRows(since: first, upTo: Instant(milliseconds: last), into: index)
         let rows = try connection.prepare(
             """
             SELECT recognition, (SELECT at FROM journal WHERE sequence = rows.made_by)
             FROM rows WHERE id >= ? ORDER BY id
             """)
-        rows.bind(1, first)
+        rows.bind(1, max(first, named + 1))
         while try rows.step() {
             guard let hash = rows.optionalInteger(0) else { continue }
             index.recentRows.add(
                 RowHash(rawValue: UInt64(bitPattern: hash)), at: Instant(milliseconds: rows.integer(1)))
             count()
         }
+    }
+
+    /// Reads the recognition hashes of the runs that end at a row or later. The rows themselves are a hundred times as many bytes.
+    ///
+    /// - Returns: the last row of the last run.
+    private func loadNamedRows(
+        since first: Int64, upTo last: Instant, into index: PeopleIndex
+    ) throws(SQLiteFault) -> Int64 {
+        let runs = try RowNames.runs(connection).filter { $0.last >= first }
+        let find = try connection.prepare(
+            """
+            SELECT at FROM journal WHERE sequence >= (SELECT made_by FROM rows WHERE id >= ? ORDER BY id LIMIT 1)
+            ORDER BY sequence LIMIT 1
+            """)
+        var generations: [Int64: RecentRows.GenerationNumber] = [:]
+        for run in runs {
+            find.bind(1, run.last)
+            // Retention may have removed the rows from there on.
+            let moment = try find.step() ? Instant(milliseconds: find.integer(0)) : last
+            find.reset()
+            generations[run.last] = index.recentRows.note(run.rows, at: moment)
+        }
+        try RowNames.forEachPart(connection) { run, part in
+            guard let generation = generations[run] else { return }
+            RowNames.forEachHash(in: part) { index.recentRows.add(RowHash(rawValue: $0), in: generation) }
+        }
+        return try RowNames.lastRow(connection)
     }
 
     private mutating func loadErased(into index: PeopleIndex) throws(SQLiteFault) {

@@ -29,13 +29,7 @@ final class RowNames {
 
     /// Reads the rows that no run has. A store of an older version has no runs, so all its rows become runs first.
     init(_ connection: Connection) throws(SQLiteFault) {
-        let find = try connection.prepare("SELECT value FROM settings WHERE name = '\(RowNames.setting)'")
-        var named: Int64 = 0
-        if try find.step(), let value = find.blob(0) {
-            var unpacker = Unpacker(value)
-            named = unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
-        }
-        find.reset()
+        var named = try RowNames.lastRow(connection)
         while true {
             let rows = try connection.prepare(
                 "SELECT id, recognition FROM rows WHERE id > ? ORDER BY id LIMIT \(RowNames.rowsPerRun)")
@@ -60,17 +54,45 @@ final class RowNames {
     /// Makes the filters of the runs that were there before.
     private func fillFilters(_ connection: Connection) throws(SQLiteFault) {
         let made = Set(filters.keys)
-        let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
-        while try parts.step() {
-            let run = parts.integer(0) & (1 << RowNames.rowBits - 1)
-            if made.contains(run) { continue }
+        try RowNames.forEachPart(connection) { run, part in
+            if made.contains(run) { return }
             var filter = filters.removeValue(forKey: run) ?? RunFilter(keys: RowNames.rowsPerRun)
-            parts.withBytes(1) { bytes in
-                for place in stride(from: 0, to: bytes.count, by: 16) { filter.insert(RowNames.word(place, bytes)) }
-            }
+            RowNames.forEachHash(in: part) { filter.insert($0) }
             filters[run] = filter
         }
     }
+
+    /// The last row of the last run; 0 if there are no runs.
+    static func lastRow(_ connection: Connection) throws(SQLiteFault) -> Int64 {
+        guard let value = try KeptSetting.read(setting, connection) else { return 0 }
+        var unpacker = Unpacker(value)
+        return unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
+    }
+
+    /// The last row and the number of rows of each run, the oldest run first.
+    static func runs(_ connection: Connection) throws(SQLiteFault) -> [(last: Int64, rows: Int)] {
+        var rows: [Int64: Int] = [:]
+        let parts = try connection.prepare("SELECT id, length(entries) / 16 FROM row_names")
+        while try parts.step() { rows[run(of: parts.integer(0)), default: 0] += Int(parts.integer(1)) }
+        return rows.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// The parts of all runs, each with the last row of its run: first all parts with the lowest hashes.
+    static func forEachPart(
+        _ connection: Connection, _ body: (Int64, borrowing Span<UInt8>) -> Void
+    ) throws(SQLiteFault) {
+        let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
+        while try parts.step() {
+            let run = run(of: parts.integer(0))
+            parts.withBytes(1) { body(run, $0) }
+        }
+    }
+
+    static func forEachHash(in part: borrowing Span<UInt8>, _ body: (UInt64) -> Void) {
+        for place in stride(from: 0, to: part.count, by: 16) { body(word(place, part)) }
+    }
+
+    private static func run(of part: Int64) -> Int64 { part & (1 << rowBits - 1) }
 
     /// Whether enough rows wait for a run.
     var isDue: Bool { hashes.count >= RowNames.rowsPerRun }
@@ -120,11 +142,7 @@ final class RowNames {
         }
         var packer = Packer()
         packer.add(UInt64(bitPattern: run))
-        let keep = try connection.prepare(
-            "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value")
-        keep.bind(1, text: RowNames.setting)
-        keep.bind(2, blob: packer.bytes)
-        try keep.run()
+        try KeptSetting.keep(packer.bytes, as: RowNames.setting, connection)
         written = count
     }
 

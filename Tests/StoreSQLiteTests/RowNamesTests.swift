@@ -82,6 +82,26 @@ struct RowNamesTests {
         #expect(try counts() == [RowNamesTests.rows - moved - 2, moved + 2])
     }
 
+    @Test("after a restart every row that came recently is recognized, in runs and behind them, and later no more")
+    func recognizedAfterRestart() throws {
+        for start in stride(from: 0, to: RowNamesTests.rows, by: 5000) {
+            _ = send("ada", (start..<start + 5000).map { row($0, "first") })
+        }
+        try fixture.reopen()
+        #expect(try runs() == 1)
+        for start in stride(from: 0, to: RowNamesTests.rows, by: 20_000) {
+            let again = send("ada", (start..<start + 20_000).map { row($0, "again") })
+            #expect(again == Collected(accepted: 0, repeated: 20_000))
+        }
+        // After four days the store has forgotten them, as it does without a restart.
+        for _ in 0..<8 {
+            fixture.clock.advance(milliseconds: 12 * 3_600_000)
+            _ = send("bob", [row(RowNamesTests.rows + 1 + Int(fixture.clock.now.milliseconds % 100_000_000), "new")])
+        }
+        try fixture.reopen()
+        #expect(send("ada", [row(5, "late")]) == Collected(accepted: 1, repeated: 0))
+    }
+
     @Test("the counts are right after a crash without a fold")
     func crash() throws {
         _ = send("ada", (0..<10).map { row($0, "first") })

@@ -14,7 +14,14 @@ package final class RecentRows: @unchecked Sendable {
     private static let generationMilliseconds = memoryMilliseconds / 4
     private static let shardCount = 256
 
+    /// The number of a generation, which stays the same.
+    package struct GenerationNumber {
+        fileprivate let rawValue: Int
+    }
+
     private var generations: [Generation] = []
+    /// The number of generations that were removed.
+    private var removed = 0
     private var pending = RowHashSet()
     private let rowsPerGeneration: Int
 
@@ -28,7 +35,8 @@ package final class RecentRows: @unchecked Sendable {
         return false
     }
 
-    private static func shard(of hash: RowHash) -> Int { Int(hash.rawValue >> 32) & (shardCount - 1) }
+    /// A start reads the hashes in the order of their first byte, and so fills one shard of each generation after the other.
+    private static func shard(of hash: RowHash) -> Int { Int(hash.rawValue >> 56) }
 
     /// Notes a row of the current batch.
     func note(_ hash: RowHash) { pending.insert(hash) }
@@ -43,21 +51,33 @@ package final class RecentRows: @unchecked Sendable {
 
     /// Adds a committed row. Rows come in the order of their moments.
     package func add(_ hash: RowHash, at moment: Instant) {
-        let last = generations.indices.last
+        add(hash, in: note(1, at: moment))
+    }
+
+    /// Notes committed rows whose hashes follow with ``add(_:in:)``.
+    ///
+    /// - Parameter moment: the moment of the last of them. Rows are noted in the order of their moments.
+    /// - Returns: the generation of the rows.
+    package func note(_ rows: Int, at moment: Instant) -> GenerationNumber {
         // What was kept before the clock went back ends as if it had begun at the step.
-        if let last, moment < generations[last].startedAt {
+        if let last = generations.last, moment < last.startedAt {
             for place in generations.indices {
                 generations[place].startedAt = min(generations[place].startedAt, moment)
             }
         }
-        let isDue = last.map { last in
-            moment.milliseconds - generations[last].startedAt.milliseconds >= RecentRows.generationMilliseconds
-                || generations[last].count >= rowsPerGeneration
+        let isDue = generations.last.map { last in
+            moment.milliseconds - last.startedAt.milliseconds >= RecentRows.generationMilliseconds
+                || last.count >= rowsPerGeneration
         }
         if isDue ?? true { begin(at: moment) }
-        let current = generations.count - 1
-        generations[current].shards[RecentRows.shard(of: hash)].insert(hash)
-        generations[current].count += 1
+        generations[generations.count - 1].count += rows
+        return GenerationNumber(rawValue: removed + generations.count - 1)
+    }
+
+    /// Adds the hash of a noted row, unless its generation is gone.
+    package func add(_ hash: RowHash, in generation: GenerationNumber) {
+        let place = generation.rawValue - removed
+        if place >= 0 { generations[place].shards[RecentRows.shard(of: hash)].insert(hash) }
     }
 
     private func begin(at moment: Instant) {
@@ -68,6 +88,7 @@ package final class RecentRows: @unchecked Sendable {
                 || moment.milliseconds - generations[1].startedAt.milliseconds >= RecentRows.memoryMilliseconds
         {
             generations.removeFirst()
+            removed += 1
         }
     }
 }
