@@ -94,6 +94,9 @@ package protocol Snapshot: RowFacts {
     /// The calls of all projects after a position, in the order of the journal.
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
 
+    /// The same calls. Their rows and documents may be left out: they name nobody.
+    func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
+
     /// The same calls without what they asked and did.
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead]
 
@@ -386,6 +389,10 @@ extension Snapshot {
             sum.add(totals)
         }
         return sum
+    }
+
+    package func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try calls(after: sequence, limit: limit)
     }
 
     package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {

@@ -183,7 +183,7 @@ package final class CallLog: Sendable {
         while place < end {
             if isEnding() { return }
             let calls = try store.read { snapshot throws(StoreFault) in
-                try snapshot.calls(after: place, limit: CallLog.learnedAtOnce)
+                try snapshot.namingCalls(after: place, limit: CallLog.learnedAtOnce)
             }
             guard let last = calls.last else { break }
             learn(calls.map { $0.names(store.hash) })

@@ -91,14 +91,17 @@ final class JournalReader {
         documents = try FactTable(connection, "documents", ["person", "kind", "hash", "id"])
     }
 
-    func calls(after sequence: JournalSequence, limit: Int) throws(SQLiteFault) -> [RecordedCall] {
+    /// - Parameter withRows: whether the calls have their rows and documents.
+    func calls(
+        after sequence: JournalSequence, limit: Int, withRows: Bool = true
+    ) throws(SQLiteFault) -> [RecordedCall] {
         page.bind(1, sequence.rawValue)
         page.bind(2, Int64(limit))
         defer { page.reset() }
         var calls: [Call] = []
         while try page.step() { calls.append(try Call(page, link: value)) }
         guard let first = calls.first, let last = calls.last else { return [] }
-        let facts = try facts(of: first.sequence...last.sequence)
+        let facts = try facts(of: first.sequence...last.sequence, withRows: withRows)
         return calls.map { $0.recorded(facts) }
     }
 
@@ -315,7 +318,7 @@ final class JournalReader {
     // MARK: - Facts
 
     /// The facts that some calls made or ended.
-    private func facts(of calls: ClosedRange<Int64>) throws(SQLiteFault) -> FactsOfCalls {
+    private func facts(of calls: ClosedRange<Int64>, withRows: Bool = true) throws(SQLiteFault) -> FactsOfCalls {
         var facts = FactsOfCalls()
         func person(_ row: Statement) -> PersonID { PersonID(rawValue: row.integer(1)) }
         try rows(of: people, calls) { row, call throws(SQLiteFault) in
@@ -336,6 +339,7 @@ final class JournalReader {
         try rows(of: mergeEnds, calls) { row, call throws(SQLiteFault) in
             facts.add(.mergeUndone(try merge(row)), of: call)
         }
+        guard withRows else { return facts }
         try rows.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
             facts.addRow(
                 RowNumber(rawValue: row.integer(4)), of: call, person(row), kind: row.integer(2), body: row.blob(3))

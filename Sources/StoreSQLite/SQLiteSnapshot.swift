@@ -174,6 +174,10 @@ struct SQLiteSnapshot: Snapshot {
         try reader().calls(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
     }
 
+    func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try reader().namingCalls(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
+    }
+
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
         try reader().callHeads(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
     }
@@ -467,6 +471,10 @@ final class Reader {
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
         try once { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit) }
+    }
+
+    func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try once { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit, withRows: false) }
     }
 
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {

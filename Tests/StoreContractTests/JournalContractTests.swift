@@ -45,6 +45,8 @@ struct JournalContractTests {
             var calls: [RecordedCall] = []
             while true {
                 let page = try snapshot.calls(after: calls.last?.sequence ?? .zero, limit: 7)
+                let naming = try snapshot.namingCalls(after: calls.last?.sequence ?? .zero, limit: 7)
+                #expect(naming.map { $0.names(snapshot.hash) } == page.map { $0.names(snapshot.hash) })
                 if page.isEmpty { return calls }
                 calls += page
             }
@@ -60,6 +62,23 @@ struct JournalContractTests {
                 calls += page
             }
         }
+    }
+
+    @Test("a start does not read the rows of all calls to learn their names")
+    func learning() throws {
+        let fixture = try StoreFixture(.sqlite)
+        try play(fixture, seed: 1, calls: 60)
+        let hasRows = try [true, false].map { isWhole in
+            try fixture.store.read { snapshot throws(StoreFault) in
+                let calls =
+                    isWhole
+                    ? try snapshot.calls(after: .zero, limit: 100) : try snapshot.namingCalls(after: .zero, limit: 100)
+                return calls.contains { call in
+                    call.facts.contains { if case .rowsAdded = $0 { true } else { false } }
+                }
+            }
+        }
+        #expect(hasRows == [true, false])
     }
 
     /// Facts as they may be compared: a call that ends several links may do so in any order.
