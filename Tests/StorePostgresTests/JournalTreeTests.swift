@@ -65,7 +65,9 @@ struct JournalTreeTests {
         #expect(found.isEmpty, "\(found.map(\.description))")
     }
 
-    @Test("has the leaves of the embedded store after a move, and proves calls from before the move")
+    @Test(
+        "has the leaves of the embedded store after a move, and proves calls from before the move",
+        .enabled(if: StoreKind.allCases.contains(.postgres)))
     func moved() throws {
         // This seed moves the store when it is opened again.
         let fixture = try StoreFixture(.sqlite, seed: 5)
