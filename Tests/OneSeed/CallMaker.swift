@@ -126,6 +126,10 @@ struct CallMaker {
                     {"mpid":"\(person)","n":"click \(chance.below(9))","dt":4,"et":1,"ct":\(wall.milliseconds),\
                     "das":"\(device())","dbg":true,"sdk":"2.0","sid":"s"}
                     """)
+        case .badUpload:
+            return MadeCall(
+                deed: deed, method: "POST", path: "/v3/JS/\(credentials.idsyncWebKey)/events", fields: [],
+                body: #"{"n":"of nobody \#(chance.below(9))","dt":4,"et":1,"dbg":true,"sdk":"2.0","sid":"s"}"#)
         case .claim:
             return claim(
                 "POST", "/v1/identity/claim", #"{"anonymous_id":"\#(anonymous())","user_id":"\#(user())"}"#)
@@ -133,15 +137,22 @@ struct CallMaker {
             // An event may arrive again.
             let known = chance.oneIn(4) ? some("event") : nil
             let id = known ?? uuid(&chance)
-            let owner = chance.oneIn(2) ? anonymous() : user()
-            var call = claim(
-                "POST", "/v1/ingest",
-                """
-                {"bundle_id":"com.example.demo","events":[{"client_event_id":"\(id)","user_id":"\(owner)",\
-                "session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF","level":"info","message":"m\(chance.below(5))"}]}
-                """)
-            call.about = ["event": id]
+            let level = chance.oneIn(3) ? "error" : "info"
+            let event = event(id, of: chance.oneIn(2) ? anonymous() : user(), level, &chance)
+            var call = claim("POST", "/v1/ingest", #"{"bundle_id":"com.example.demo","events":[\#(event)]}"#)
+            // An error is an occurrence of an issue too.
+            call.about = ["event": id, "rows": level == "error" ? "2" : "1"]
             return call
+        case .importEvents:
+            // The event may be known, and then it gets another content and another user.
+            let events = (0...chance.below(3)).map { _ in
+                let id = (chance.oneIn(3) ? nil : some("event")) ?? uuid(&chance)
+                let level = chance.oneIn(2) ? "error" : "warn"
+                return event(id, of: chance.oneIn(2) ? anonymous() : user(), level, &chance)
+            }
+            return call(
+                deed, "POST", "/v1/import", #"{"events":[\#(events.joined(separator: ","))]}"#,
+                credentials.claimImportKey)
         case .properties:
             return claim(
                 "POST", "/v1/identity/properties",
@@ -186,6 +197,22 @@ struct CallMaker {
                 "POST", "/v1/questionnaires/nps/responses",
                 #"{"bundle_id":"com.example.demo","user_id":"\#(user())","answers":{"q":\#(chance.below(10))},"is_complete":true}"#
             )
+        case .reviewResponse:
+            guard let project = some("claim_project"), let survey = some("questionnaire"), let id = some("response")
+            else { return nil }
+            let path = "/v1/projects/\(project)/questionnaires/\(survey)/responses/\(id)"
+            if chance.oneIn(4) { return call(deed, "DELETE", path, nil, credentials.adminKey) }
+            return claim("PATCH", path, #"{"status":"in_review"}"#, agent: true)
+        case .issueStatus, .mergeIssues, .partIssues:
+            guard let project = some("claim_project"), let issue = some("issue") else { return nil }
+            let path = "/v1/projects/\(project)/issues/\(issue)"
+            if deed == .issueStatus {
+                let status = chance.pick(["in_progress", "silenced", "new"]) ?? "new"
+                return claim("PATCH", path, #"{"status":"\#(status)"}"#, agent: true)
+            }
+            guard let source = some("issue"), source != issue else { return nil }
+            if deed == .partIssues { return claim("DELETE", path + "/merges/\(source)", nil, agent: true) }
+            return claim("POST", path + "/merge", #"{"source_issue_id":"\#(source)"}"#, agent: true)
         case .reserve:
             let digest = String(repeating: "ab", count: 32)
             return claim(
@@ -228,6 +255,16 @@ struct CallMaker {
             guard let id = some("access") else { return nil }
             return entitled(
                 "POST", "/v3/users/\(id)/properties", #"[{"key":"plan","value":"p\#(chance.below(4))"}]"#)
+        case .attribution:
+            guard let id = some("access") else { return nil }
+            return call(
+                deed, "POST", "/attribution",
+                """
+                {"install_date":"1700000000","q_uid":"\(id)","client_uid":"\(id)","version":"6.13.0","debug_mode":1,\
+                "device":{"os":"ios","device_id":"d"},"provider_data":{"provider":"p\(chance.below(3))","d":{}}}
+                """, "test_" + credentials.entitlementsProjectKey)
+        case .storeOptions:
+            return admin("PUT", "/stores", #"{"app_store":{"app_id":\#(1 + chance.below(9))}}"#)
         case .catalog:
             let product = chance.pick(CallMaker.products) ?? "X"
             if chance.oneIn(2) { return admin("PUT", "/entitlements/\(product)", #"{"name":"\#(product)"}"#) }
@@ -355,6 +392,16 @@ struct CallMaker {
         return call(
             joinsUserIDs ? .joinUsers : .strategy, "PUT", "/onym/v1/strategy",
             #"{"preset":"\#(preset)"\#(restore),"same_user_id":\#(joinsUserIDs)}"#, credentials.adminKey)
+    }
+
+    private static let messages = ["disk is full", "no answer", "out of range", "not found", "timed out"]
+
+    private func event(_ id: String, of user: String, _ level: String, _ chance: inout Chance) -> String {
+        let message = chance.pick(CallMaker.messages) ?? "no answer"
+        return """
+            {"client_event_id":"\(id)","user_id":"\(user)","session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964F\(chance.below(9))",\
+            "level":"\(level)","message":"\(message)"}
+            """
     }
 
     private func call(
