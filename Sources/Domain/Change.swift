@@ -156,25 +156,11 @@ package final class JournalEntry: Sendable {
         groupNote = isAbout || entry.groupNote?.roots.contains(where: people.contains) == true ? nil : entry.groupNote
     }
 
-    /// The last id that the call gave: to itself, to a person, a merge, or to a thing with a document. Ids that other servers gave to
-    /// imported people do not count.
+    /// The last id that the call gave: to itself, or with its changes.
     ///
     /// - Parameter latest: the latest moment of the journal with this call.
     package func lastGiven(upTo latest: Instant) -> PersonID {
-        let limit = PersonID.limit(of: id, upTo: latest)
-        var last = id
-        for change in changes {
-            switch change {
-            case .personMade(let person, _): if person < limit { last = max(last, person) }
-            case .merged(let merge):
-                let given = PersonID(rawValue: merge.id.rawValue)
-                if given < limit { last = max(last, given) }
-            case .linked, .unlinked, .mergeUndone, .rowAdded, .rowSuperseded, .documentPut, .personErased, .projectMade,
-                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
-                break
-            }
-        }
-        return last
+        max(id, PersonID.lastGiven(in: changes, of: id, upTo: latest) ?? id)
     }
 
     /// Whether the call changed a project, an app, a key or a strategy.

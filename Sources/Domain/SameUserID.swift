@@ -51,16 +51,7 @@ package struct SameUserID: Sendable {
         if names.isEmpty { return ([], nil, nil) }
         let bounds = view.strategy(of: project).guards.bounds
         var full: Full?
-        var next = stamp.person
-        for change in changes {
-            switch change {
-            case .personMade(let person, _): next = max(next, person.next)
-            case .merged(let merge): next = max(next, PersonID(rawValue: merge.id.rawValue).next)
-            case .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
-                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
-                break
-            }
-        }
+        var next = PersonID.lastGiven(in: changes, of: stamp.person, upTo: stamp.journalledAt)?.next ?? stamp.person
         var merged: [Change] = []
         var root: PersonID?
         var joined = Joined(changes)

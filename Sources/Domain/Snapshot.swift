@@ -94,7 +94,7 @@ package protocol Snapshot: RowFacts {
     /// The calls of all projects after a position, in the order of the journal.
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
 
-    /// The same calls. Their rows and documents may be left out: they name nobody.
+    /// The same calls for ``RecordedCall/names(_:)``, which reads no rows and documents: a store may leave these out.
     func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
 
     /// The same calls without what they asked and did.

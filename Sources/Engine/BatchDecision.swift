@@ -166,9 +166,12 @@ struct BatchDecision {
             keep(JournalEntry(call, stamp, outcome, decision.answer, groupNote: note), facts)
             // The id is used, also if the call makes no person.
             use(stamp.person)
+            if let last = PersonID.lastGiven(in: outcome.changes, of: stamp.person, upTo: stamp.journalledAt) {
+                use(last)
+            }
             for change in outcome.changes {
                 isNew = isNew || change.makes(person)
-                follow(change, stamp)
+                if case .personErased(let person) = change { erased.insert(person) }
             }
         }
         log(ruling.act, call, isJournalled: decision.outcome != nil, person: person, stamp, strategy, facts)
@@ -183,23 +186,6 @@ struct BatchDecision {
         if let person, !isNew {
             facts.see(person, at: stamp.seen)
             seen[person] = stamp.seen
-        }
-    }
-
-    /// Notes the ids that a change uses, and the people that it erases.
-    private mutating func follow(_ change: Change, _ stamp: Stamp) {
-        switch change {
-        case .personMade(let person, _):
-            // An import keeps the ids of other servers, and new ids do not continue them.
-            if person < .limit(of: stamp.person, upTo: stamp.journalledAt) { use(person) }
-        case .merged(let merge):
-            use(PersonID(rawValue: merge.id.rawValue))
-        case .personErased(let person):
-            erased.insert(person)
-        case .linked, .unlinked, .mergeUndone, .documentPut, .rowAdded, .rowSuperseded, .projectMade, .appMade,
-            .keyMade,
-            .appRevoked, .keyRevoked, .renamed, .strategySet:
-            break
         }
     }
 

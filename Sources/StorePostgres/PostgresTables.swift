@@ -82,7 +82,7 @@ package final class PostgresTables: TableTarget {
             .locked, "This schema already has a store; nothing was changed. Name another schema: --store-schema.")
     }
 
-    package func complete() throws(StoreFault) {
+    package func complete(lastGiven last: PersonID?) throws(StoreFault) {
         let statements = [
             "BEGIN", "TRUNCATE row_counts",
             """
@@ -94,7 +94,7 @@ package final class PostgresTables: TableTarget {
             UPDATE state SET
                 sequence = (SELECT coalesce(max(sequence), 0) FROM journal),
                 moment = (SELECT max(at) FROM journal),
-                person = (SELECT max(id) FROM (SELECT max(id) AS id FROM people UNION ALL SELECT max(id) FROM merges) AS ids),
+                person = \(last.map { String($0.rawValue) } ?? "NULL"),
                 link = (SELECT coalesce(max(id), 0) FROM links), row_number = (SELECT coalesce(max(id), 0) FROM rows),
                 document = (SELECT coalesce(max(id), 0) FROM documents),
                 directory = (SELECT coalesce(max(sequence), 0) FROM journal),

@@ -74,13 +74,11 @@ struct IndexLoader {
 
     /// Reads the rows that the stored heads do not include, and the recognition hashes of the last days.
     private mutating func loadRows(into index: PeopleIndex) throws(SQLiteFault) {
-        let setting = try connection.prepare("SELECT value FROM settings WHERE name = 'rows_folded'")
         var folded: Int64 = 0
-        if try setting.step(), let value = setting.blob(0) {
+        if let value = try KeptSetting.read("rows_folded", connection) {
             var unpacker = Unpacker(value)
             folded = unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
         }
-        setting.reset()
         index.resume(afterRow: try connection.integer("SELECT max(id) FROM rows") ?? 0)
         let rows = try connection.prepare(
             "SELECT id, person, kind FROM rows WHERE id > ? AND superseded_by IS NULL ORDER BY id")
@@ -106,7 +104,7 @@ struct IndexLoader {
         let first = try firstKey(in: max(1, lastRow - Int64(RecentRows.rows))...lastRow + 1, probe) {
             $0 >= firstSequence
         }
-        let named = try loadNamedRows(since: first, upTo: Instant(milliseconds: last), into: index)
+        let named = try loadNamedRows(since: first, into: index)
         let rows = try connection.prepare(
             """
             SELECT recognition, (SELECT at FROM journal WHERE sequence = rows.made_by)
@@ -121,29 +119,27 @@ struct IndexLoader {
         }
     }
 
-    /// Reads the recognition hashes of the runs that end at a row or later. The rows themselves are a hundred times as many bytes.
+    /// Reads the recognition hashes of the rows from a row on that are in runs. The rows themselves are a hundred times as many bytes.
     ///
     /// - Returns: the last row of the last run.
-    private func loadNamedRows(
-        since first: Int64, upTo last: Instant, into index: PeopleIndex
-    ) throws(SQLiteFault) -> Int64 {
-        let runs = try RowNames.runs(connection).filter { $0.last >= first }
-        let find = try connection.prepare(
+    private func loadNamedRows(since first: Int64, into index: PeopleIndex) throws(SQLiteFault) -> Int64 {
+        let moment = try connection.prepare(
             """
             SELECT at FROM journal WHERE sequence >= (SELECT made_by FROM rows WHERE id >= ? ORDER BY id LIMIT 1)
             ORDER BY sequence LIMIT 1
             """)
         var generations: [Int64: RecentRows.GenerationNumber] = [:]
+        let runs = try RowNames.runs(connection, since: first)
         for run in runs {
-            find.bind(1, run.last)
-            // Retention may have removed the rows from there on.
-            let moment = try find.step() ? Instant(milliseconds: find.integer(0)) : last
-            find.reset()
-            generations[run.last] = index.recentRows.note(run.rows, at: moment)
+            moment.bind(1, run)
+            defer { moment.reset() }
+            guard try moment.step() else { continue }
+            let rows = min(RowNames.rowsPerRun, Int(run - first + 1))
+            generations[run] = index.recentRows.note(rows, at: Instant(milliseconds: moment.integer(0)))
         }
-        try RowNames.forEachPart(connection) { run, part in
-            guard let generation = generations[run] else { return }
-            RowNames.forEachHash(in: part) { index.recentRows.add(RowHash(rawValue: $0), in: generation) }
+        try RowNames.forEachName(of: runs, connection) { run, hash, row in
+            guard row >= first, let generation = generations[run] else { return }
+            index.recentRows.add(RowHash(rawValue: hash), in: generation)
         }
         return try RowNames.lastRow(connection)
     }

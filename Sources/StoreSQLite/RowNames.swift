@@ -22,7 +22,7 @@ final class RowNames {
     private var filters: [Int64: RunFilter] = [:]
 
     /// The number of rows in a run. A part has about 3 KB and fits on a page.
-    private static let rowsPerRun = 49_152
+    static let rowsPerRun = 49_152
     private static let parts: Int64 = 256
     private static let rowBits: Int64 = 40
     private static let setting = "rows_named"
@@ -54,10 +54,12 @@ final class RowNames {
     /// Makes the filters of the runs that were there before.
     private func fillFilters(_ connection: Connection) throws(SQLiteFault) {
         let made = Set(filters.keys)
-        try RowNames.forEachPart(connection) { run, part in
-            if made.contains(run) { return }
+        let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
+        while try parts.step() {
+            let run = parts.integer(0) & (1 << RowNames.rowBits - 1)
+            if made.contains(run) { continue }
             var filter = filters.removeValue(forKey: run) ?? RunFilter(keys: RowNames.rowsPerRun)
-            RowNames.forEachHash(in: part) { filter.insert($0) }
+            parts.withBytes(1) { part in RowNames.forEachName(in: part) { hash, _ in filter.insert(hash) } }
             filters[run] = filter
         }
     }
@@ -69,30 +71,38 @@ final class RowNames {
         return unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
     }
 
-    /// The last row and the number of rows of each run, the oldest run first.
-    static func runs(_ connection: Connection) throws(SQLiteFault) -> [(last: Int64, rows: Int)] {
-        var rows: [Int64: Int] = [:]
-        let parts = try connection.prepare("SELECT id, length(entries) / 16 FROM row_names")
-        while try parts.step() { rows[run(of: parts.integer(0)), default: 0] += Int(parts.integer(1)) }
-        return rows.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    /// The last rows of the runs that end at a row or later, the oldest run first.
+    static func runs(_ connection: Connection, since first: Int64) throws(SQLiteFault) -> [Int64] {
+        var runs: [Int64] = []
+        // Each run has a first part: none of 49,152 hashes begins with a zero byte in one of 10^83 runs.
+        let parts = try connection.prepare("SELECT id FROM row_names WHERE id BETWEEN ? AND ? ORDER BY id")
+        parts.bind(1, first)
+        parts.bind(2, Int64(1) << rowBits - 1)
+        while try parts.step() { runs.append(parts.integer(0)) }
+        return runs
     }
 
-    /// The parts of all runs, each with the last row of its run: first all parts with the lowest hashes.
-    static func forEachPart(
-        _ connection: Connection, _ body: (Int64, borrowing Span<UInt8>) -> Void
+    /// The hashes and numbers of the rows of some runs: first all that begin with the lowest byte.
+    static func forEachName(
+        of runs: [Int64], _ connection: Connection, _ body: (_ run: Int64, _ hash: UInt64, _ row: Int64) -> Void
     ) throws(SQLiteFault) {
-        let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
-        while try parts.step() {
-            let run = run(of: parts.integer(0))
-            parts.withBytes(1) { body(run, $0) }
+        let find = try connection.prepare("SELECT entries FROM row_names WHERE id = ?")
+        for part in 0..<parts {
+            for run in runs {
+                find.bind(1, part << rowBits | run)
+                if try find.step() { find.withBytes(0) { bytes in forEachName(in: bytes) { body(run, $0, $1) } } }
+                find.reset()
+            }
         }
     }
 
-    static func forEachHash(in part: borrowing Span<UInt8>, _ body: (UInt64) -> Void) {
-        for place in stride(from: 0, to: part.count, by: 16) { body(word(place, part)) }
+    private static func forEachName(
+        in part: borrowing Span<UInt8>, _ body: (_ hash: UInt64, _ row: Int64) -> Void
+    ) {
+        for place in stride(from: 0, to: part.count, by: 16) {
+            body(word(place, part), Int64(bitPattern: word(place + 8, part)))
+        }
     }
-
-    private static func run(of part: Int64) -> Int64 { part & (1 << rowBits - 1) }
 
     /// Whether enough rows wait for a run.
     var isDue: Bool { hashes.count >= RowNames.rowsPerRun }

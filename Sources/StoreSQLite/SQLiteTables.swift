@@ -63,6 +63,10 @@ package final class SQLiteTables: MovableSource {
         }
     }
 
+    package func lastGiven() throws(StoreFault) -> PersonID? {
+        try file.attempt { () throws(SQLiteFault) in try LastGiven.find(connection) }
+    }
+
     // MARK: - The note about a move
 
     package func move() throws(StoreFault) -> StoreMove? {

@@ -352,10 +352,9 @@ struct CallMaker {
         case .erase:
             guard let person = some("gone"), chance.oneIn(2) else { return nil }
             return admin("DELETE", "/people/other:\(person)", nil, about: ["gone": person])
-        case .strategy:
+        case .strategy, .joinUsers:
             let preset = chance.pick(["default", "profile_link", "profile_conversion", "best_match"]) ?? "default"
-            return strategy(preset)
-        case .joinUsers: return strategy("default", joinsUserIDs: true)
+            return strategy(preset, joinsUserIDs: deed == .joinUsers)
         case .makeKey:
             return admin("POST", "/keys", #"{"kind":"admin","name":"\#(knowledge.fresh("key "))"}"#)
         case .revokeKey:

@@ -383,7 +383,8 @@ struct Life {
 
     /// Learns the ids of a list of the project in the Claim dialect.
     private mutating func learnList(_ kind: String, of list: String, at place: Int) {
-        guard let machine, let project = knowledge.known["claim_project"]?.first else { return }
+        // A list that fails would use up the fault that waits for the next call.
+        guard let machine, !isDisturbed, let project = knowledge.known["claim_project"]?.first else { return }
         let call = MadeCall(
             deed: .feedback, method: "GET", path: "/v1/projects/\(project)/\(list)",
             fields: [("Authorization", "Bearer \(machine.credentials.claimAgentKey)")], body: nil)

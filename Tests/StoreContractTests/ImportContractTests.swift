@@ -98,6 +98,63 @@ struct ImportContractTests {
     private static let kept = ImportRecord.Owner.id(PersonID(rawValue: -5_045_766_802_590_845_105))
     private static let made: Int64 = 1_600_000_000_000
 
+    /// mParticle's ids of people are any numbers of 64 bits. Merges of equal user ids once took the ids that followed, and so did all
+    /// ids after a move to PostgreSQL.
+    @Test(
+        "and no id follows one that another server gave, also by a merge, after a start and after a move",
+        arguments: StoreKind.allCases, [UInt64(1), 5])
+    func foreignIDs(_ kind: StoreKind, _ seed: UInt64) throws {
+        typealias Tests = ImportContractTests
+        let fixture = try StoreFixture(kind, seed: seed)
+        var edit = StrategyEdit()
+        edit.joinsSameUserIDs = true
+        try fixture.set(.edit(edit))
+        for name in ["ada", "bob", "eve"] {
+            _ = try fixture.process(
+                Claim(
+                    anonymous: Tests.identity(.claimAnonymousID, "owl_\(name)"),
+                    user: Tests.identity(.claimUserID, name)))
+        }
+        let importing = try Importing(fixture)
+        let foreign = [Int64.max, 1 << 62, -5].map { ImportRecord.Owner.id(PersonID(rawValue: $0)) }
+        let records = zip(foreign, ["ada", "bob", "eve"]).flatMap { owner, name in
+            [Tests.person(owner, made: Tests.made), Tests.link(owner, .customerID, name)]
+        }
+        #expect(try importing.take(records).allSatisfy { $0 == .taken })
+        #expect(fixture.store.counts.merges == 6, "each imported user is one with the user of the other dialect")
+        for turn in 0..<2 {
+            let limit = PersonID(at: fixture.clock.now.advanced(byMilliseconds: 60_000), chance: 0)
+            let person = try fixture.identify([.customerID: "new \(turn)"]).person
+            #expect(person < limit)
+            let merges = try fixture.store.read { snapshot throws(StoreFault) in
+                try snapshot.merges(before: nil, limit: 10)
+            }
+            #expect(merges.count == 6 && merges.allSatisfy { $0.rawValue < limit.rawValue })
+            #expect(try #require(fixture.store.lastPerson) < limit)
+            try fixture.reopen()
+            #expect(try #require(fixture.store.lastPerson) >= person)
+            #expect(try #require(fixture.store.lastPerson) < limit)
+        }
+    }
+
+    /// Another Onym server's clock can be ahead of this one's.
+    @Test("and an id that is a little ahead of the clock makes no id twice", arguments: StoreKind.allCases)
+    func idAhead(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let people = try (0..<3).map { try fixture.identify([.customerID: "\($0)"]).person }
+        let ahead = PersonID(at: fixture.clock.now.advanced(byMilliseconds: 30_000), chance: 7)
+        let taken = try Importing(fixture).take([ImportContractTests.person(.id(ahead), made: ImportContractTests.made)]
+        )
+        #expect(taken == [.taken])
+        var given: [MergeID] = []
+        for person in people.dropFirst() {
+            let merge = try #require(try fixture.process(MergePeople(from: person, into: people[0])).as(Merge.self))
+            given.append(merge.id)
+            try fixture.reopen()
+        }
+        #expect(given.count == Set(given).count && given == given.sorted { $0.rawValue < $1.rawValue })
+    }
+
     @Test("and refuse what stored facts contradict", arguments: StoreKind.allCases)
     func conflicts(_ kind: StoreKind) throws {
         typealias Tests = ImportContractTests

@@ -129,6 +129,7 @@ struct MovingTests {
         }
 
         var hashKey: Hash128 { whole.hashKey }
+        func lastGiven() throws(StoreFault) -> PersonID? { try whole.lastGiven() }
         func count(of table: StoredTable) throws(StoreFault) -> Int { try whole.count(of: table) }
         func records(
             of table: StoredTable, after key: [Int64], limit: Int
@@ -204,6 +205,7 @@ struct MovingTests {
         init(_ whole: any MovableSource) { self.whole = whole }
 
         var hashKey: Hash128 { whole.hashKey }
+        func lastGiven() throws(StoreFault) -> PersonID? { try whole.lastGiven() }
         func move() throws(StoreFault) -> StoreMove? { try whole.move() }
         func note(_ move: StoreMove?) throws(StoreFault) { try whole.note(move) }
 

@@ -93,6 +93,14 @@ struct RowNamesTests {
             let again = send("ada", (start..<start + 20_000).map { row($0, "again") })
             #expect(again == Collected(accepted: 0, repeated: 20_000))
         }
+        // A run can have old rows and new ones.
+        for start in stride(from: 100_000, to: 140_000, by: 5000) {
+            fixture.clock.advance(milliseconds: 12 * 3_600_000)
+            _ = send("ada", (start..<start + 5000).map { row($0, "first") })
+        }
+        try fixture.reopen()
+        #expect(try runs() == 2)
+        #expect(send("ada", [row(100_000, "late"), row(139_999, "again")]) == Collected(accepted: 1, repeated: 1))
         // After four days the store has forgotten them, as it does without a restart.
         for _ in 0..<8 {
             fixture.clock.advance(milliseconds: 12 * 3_600_000)

@@ -13,6 +13,7 @@ package final class CutSource: MovableSource {
 
     package var hashKey: Hash128 { whole.hashKey }
 
+    package func lastGiven() throws(StoreFault) -> PersonID? { try whole.lastGiven() }
     package func move() throws(StoreFault) -> StoreMove? { try whole.move() }
     package func note(_ move: StoreMove?) throws(StoreFault) { try whole.note(move) }
 

@@ -52,15 +52,44 @@ extension Snapshot {
 }
 
 extension PersonID {
-    /// The first id that no call up to a moment makes by itself. An id from there on is an imported one: other servers give
-    /// ids by other rules. The reserve is for moments with very many new people.
+    /// The first id that no call up to a moment gives, as long as the clock does not go back: other servers give ids by other rules, so
+    /// an id from there on is an imported one. The reserve is for moments with very many new people.
     package static func limit(at moment: Instant) -> PersonID {
         PersonID(at: moment.advanced(byMilliseconds: 60_000), chance: 0)
     }
 
-    /// The first id that a call does not make by itself. Behind a step of the clock a call's own id, and the next ids that it gives,
-    /// are later than its moment.
+    /// The first id that a call does not give by itself. Behind a step of the clock a call's own id is later than its moment, and its
+    /// further ids follow that id.
     package static func limit(of call: PersonID, upTo moment: Instant) -> PersonID {
-        max(limit(at: moment), limit(at: call.madeAt))
+        let (own, isPast) = call.rawValue.addingReportingOverflow(idsOfACall)
+        return max(limit(at: moment), PersonID(rawValue: isPast ? .max : own))
+    }
+
+    /// No call gives as many ids as a millisecond has.
+    private static let idsOfACall = Int64(1) << chanceBits
+
+    /// The last id that a call gave to a person, a merge or an alias; nil if it gave none. Ids that other servers gave to imported
+    /// people do not count.
+    ///
+    /// - Parameters:
+    ///   - call: the call's own id.
+    ///   - moment: the latest moment of the journal with this call.
+    package static func lastGiven(in changes: [Change], of call: PersonID, upTo moment: Instant) -> PersonID? {
+        let limit = limit(of: call, upTo: moment)
+        var last: PersonID?
+        for change in changes {
+            let given: PersonID
+            switch change {
+            case .personMade(let person, _): given = person
+            case .merged(let merge): given = PersonID(rawValue: merge.id.rawValue)
+            case .documentPut(let key, _, _) where key.kind == .alias:
+                given = PersonID(rawValue: Int64(bitPattern: key.hash.low))
+            case .linked, .unlinked, .mergeUndone, .rowAdded, .rowSuperseded, .documentPut, .personErased, .projectMade,
+                .appMade, .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                continue
+            }
+            if given < limit { last = max(last ?? given, given) }
+        }
+        return last
     }
 }

@@ -15,6 +15,9 @@ package protocol MovableSource: TableSource {
     /// The note about a move of the store; nil if the store is not moved.
     func move() throws(StoreFault) -> StoreMove?
 
+    /// The last id that a call gave; nil for a store without calls.
+    func lastGiven() throws(StoreFault) -> PersonID?
+
     /// Writes or removes the note, and returns when it is on the disk.
     func note(_ move: StoreMove?) throws(StoreFault)
 }
@@ -32,7 +35,9 @@ package protocol TableTarget: TableSource {
     func add(_ records: [StoredRecord], to table: StoredTable) throws(StoreFault)
 
     /// Makes the values that are derived from the rows, after all rows are present.
-    func complete() throws(StoreFault)
+    ///
+    /// - Parameter last: the last id that a call gave.
+    func complete(lastGiven last: PersonID?) throws(StoreFault)
 
     /// Allows servers to open the store.
     func release() throws(StoreFault)
@@ -123,7 +128,7 @@ package struct Move {
         try note(.begun)
         for table in StoredTable.allCases { try copy(table) }
         progress(Progress(step: .completing, table: .journal, done: 0, all: 0))
-        try target.complete()
+        try target.complete(lastGiven: try source.lastGiven())
         var tables: [Table] = []
         for table in StoredTable.allCases { tables.append(try check(table)) }
         try note(.done)
