@@ -119,7 +119,7 @@ struct IndexLoader {
         }
     }
 
-    /// Reads the recognition hashes of the rows from a row on that are in runs. The rows themselves are a hundred times as many bytes.
+    /// Reads the recognition hashes of the rows from a row on that are in runs. The rows themselves are about twenty times as many bytes.
     ///
     /// - Returns: the last row of the last run.
     private func loadNamedRows(since first: Int64, into index: PeopleIndex) throws(SQLiteFault) -> Int64 {

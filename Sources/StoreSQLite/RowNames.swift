@@ -74,7 +74,7 @@ final class RowNames {
     /// The last rows of the runs that end at a row or later, the oldest run first.
     static func runs(_ connection: Connection, since first: Int64) throws(SQLiteFault) -> [Int64] {
         var runs: [Int64] = []
-        // Each run has a first part: none of 49,152 hashes begins with a zero byte in one of 10^83 runs.
+        // A run has a part for the byte 0: that none of 49,152 hashes begins with it happens in one of 10^83 runs.
         let parts = try connection.prepare("SELECT id FROM row_names WHERE id BETWEEN ? AND ? ORDER BY id")
         parts.bind(1, first)
         parts.bind(2, Int64(1) << rowBits - 1)
