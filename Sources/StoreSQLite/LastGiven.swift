@@ -22,9 +22,9 @@ enum LastGiven {
     static func keep(
         _ entries: [JournalEntry], after latest: Instant?, _ connection: Connection
     ) throws(SQLiteFault) {
-        guard let latest = (entries.map(\.at) + [latest].compactMap(\.self)).max(),
-            let given = entries.map({ $0.lastGiven(upTo: latest) }).max(), given >= limit(latest)
-        else { return }
+        guard let last = entries.lazy.map(\.at).max() else { return }
+        let moment = max(last, latest ?? last)
+        guard let given = entries.lazy.map({ $0.lastGiven(upTo: moment) }).max(), given >= limit(moment) else { return }
         var packer = Packer()
         packer.add(UInt64(bitPattern: given.rawValue))
         try KeptSetting.keep(packer.bytes, as: name, connection)

@@ -16,8 +16,8 @@ package enum Deed: String, CaseIterable, Sendable {
         linkingApp, linkingKey, revokeLinkingKey
     // The native calls.
     case identifyUser, merge, undoMerge, split, undoSplit, undoCall, attach, detach, releaseDevice, joinUsers,
-        sameUsers,
-        erase, strategy, makeKey, revokeKey, signingKey, retireSigningKey, webhook, removeWebhook, config, startImport,
+        sameUsers, erase, strategy, makeKey, revokeKey, signingKey, retireSigningKey, webhook, removeWebhook, config,
+        startImport,
         importRecords, finishImport, undoImport, changes, person
 
     /// The acts that the deed's calls may become.
@@ -111,7 +111,6 @@ package enum Deed: String, CaseIterable, Sendable {
         (OpenConsole.self, "ConsoleDoorTests"),
         (CloseConsole.self, "ConsoleDoorTests"), (NoteConsoleUse.self, "ConsoleDoorTests"),
         (StoreAttachment.self, "AttachmentTests"), (DeleteAttachment.self, "AttachmentTests"),
-
         (KeepRuns.self, "RunTests"), (ExpireRows.self, "RetentionTests"),
         (TakeStoreNews.self, "AppleNotificationTests"),
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),

@@ -373,23 +373,25 @@ struct Life {
 
     /// Learns the id of the project in the Claim dialect.
     private mutating func learnProject(at place: Int) {
-        guard let machine, knowledge.known["claim_project"] == nil else { return }
-        let call = MadeCall(
-            deed: .feedback, method: "GET", path: "/v1/projects",
-            fields: [("Authorization", "Bearer \(machine.credentials.claimAgentKey)")], body: nil)
-        let projects = machine.send(call.bytes(id: "p\(place)"))?.json["projects"] as? [[String: Any]]
-        knowledge.learn("claim_project", projects?.first?["id"] as? String)
+        guard knowledge.known["claim_project"] == nil else { return }
+        knowledge.learn("claim_project", ids("projects", at: "/v1/projects", place).first)
     }
 
     /// Learns the ids of a list of the project in the Claim dialect.
     private mutating func learnList(_ kind: String, of list: String, at place: Int) {
         // A list that fails would use up the fault that waits for the next call.
-        guard let machine, !isDisturbed, let project = knowledge.known["claim_project"]?.first else { return }
+        guard !isDisturbed, let project = knowledge.known["claim_project"]?.first else { return }
+        for id in ids(list, at: "/v1/projects/\(project)/\(list)", place) { knowledge.learn(kind, id) }
+    }
+
+    /// The ids of a list of the Claim dialect.
+    private func ids(_ list: String, at path: String, _ place: Int) -> [String] {
+        guard let machine else { return [] }
         let call = MadeCall(
-            deed: .feedback, method: "GET", path: "/v1/projects/\(project)/\(list)",
+            deed: .feedback, method: "GET", path: path,
             fields: [("Authorization", "Bearer \(machine.credentials.claimAgentKey)")], body: nil)
-        let items = machine.send(call.bytes(id: "l\(place)"))?.json[list] as? [[String: Any]] ?? []
-        for item in items { knowledge.learn(kind, item["id"] as? String) }
+        let items = machine.send(call.bytes(id: "p\(place)"))?.json[list] as? [[String: Any]] ?? []
+        return items.compactMap { $0["id"] as? String }
     }
 
     private mutating func learnTokens(_ answer: WireAnswer) {
