@@ -259,7 +259,7 @@ let package = Package(
             "BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"], isCold: true),
         ring("Console", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
         ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
-        ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
+        ring("ContentFiles", ["ByteText", "Crypto", "Disk", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"], isCold: true),
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("Disk", ["CLinux"]),
@@ -311,13 +311,14 @@ let package = Package(
         // Stores over a disk that fails.
         .testTarget(
             name: "FaultyDiskTests",
-            dependencies: ["Disk", "Domain", "Engine", "FaultyDisk", "StoreSQLite", "TestKit"],
+            dependencies: ["Disk", "Domain", "Engine", "FaultyDisk", "Program", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         // A server's life from one seed, and the program that replays a seed.
         .target(
             name: "OneSeed",
             dependencies: [
-                "ByteText", "CFaultyDisk", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk", "Gateway",
+                "ByteText", "CFaultyDisk", "ContentFiles", "Crypto", "DialectIDSync", "Domain", "Engine", "EventLoop",
+                "FaultyDisk", "Gateway",
                 "Program", "StoreSQLite", "TestKit",
             ],
             path: "Tests/OneSeed", swiftSettings: testSettings),
@@ -360,7 +361,7 @@ let package = Package(
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
         tests("Console", ["BrowserFiles", "Compression", "TestKit"]),
-        tests("ContentFiles", ["ByteText", "TestKit"]),
+        tests("ContentFiles", ["ByteText", "FaultyDisk", "TestKit"]),
         tests("Docs", ["BrowserFiles", "Console", "TestKit"]),
         tests("Copies", ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),

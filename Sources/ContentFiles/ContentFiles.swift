@@ -1,72 +1,61 @@
 import Crypto
-import Glibc
+import Disk
 
 /// A content that the server is receiving: a file without a name of its own yet. One thread at a time may use it.
 package final class IncomingContent: @unchecked Sendable {
+    // Unchecked: one thread at a time uses it.
     let path: String
-    private var descriptor: CInt
+    private let disk: any Disk
+    private let file: any DiskFile
     private let hasher = SHA256()
+    /// Whether the file has another name now.
+    var isKept = false
     package private(set) var byteCount = 0
 
-    init(path: String) throws(ContentFault) {
-        self.path = path
-        descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw ContentFault("\(path) cannot be made") }
+    init(path: String, on disk: any Disk) throws(ContentFault) {
+        (self.path, self.disk) = (path, disk)
+        file = try ContentFault.of("\(path) cannot be made") { () throws(DiskFault) in try disk.open(path, .make) }
         hasher.begin()
     }
 
     deinit {
-        if descriptor >= 0 {
-            close(descriptor)
-            unsafe unlink(path)
-        }
+        // The next process removes what stays.
+        if !isKept { try? disk.remove(path) }
     }
 
     package func append(_ bytes: [UInt8]) throws(ContentFault) {
+        try ContentFault.of("\(path) cannot be written") { () throws(DiskFault) in
+            try file.write(bytes, at: byteCount)
+        }
         hasher.update(bytes)
         byteCount += bytes.count
-        var done = 0
-        while done < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { bytes in
-                unsafe write(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done)
-            }
-            guard count > 0 else { throw ContentFault("\(path) cannot be written") }
-            done += count
-        }
     }
 
     /// Waits until the whole content is on the disk.
     func finish() throws(ContentFault) -> Digest {
-        guard fsync(descriptor) == 0 else { throw ContentFault("\(path) cannot be written") }
-        close(descriptor)
-        descriptor = -1
+        try ContentFault.of("\(path) cannot be written") { () throws(DiskFault) in try file.sync() }
         return hasher.finish()
     }
 }
 
 /// A kept content, for reading from its start to its end. One thread at a time may use it.
 package final class KeptContent: @unchecked Sendable {
-    private let descriptor: CInt
+    // Unchecked: one thread at a time uses it.
+    private let file: any DiskFile
     package let byteCount: Int
+    private var position = 0
 
-    init?(path: String) {
-        descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            byteCount = 0
-            return nil
-        }
-        var status = stat()
-        byteCount = unsafe fstat(descriptor, &status) == 0 ? Int(status.st_size) : 0
+    init(_ file: any DiskFile) throws(DiskFault) {
+        self.file = file
+        byteCount = try file.status().byteCount
     }
-
-    deinit { if descriptor >= 0 { close(descriptor) } }
 
     /// Reads the next piece; an empty piece is the end.
     package func read(atMost count: Int) throws(ContentFault) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        let read = unsafe Glibc.read(descriptor, &bytes, count)
-        guard read >= 0 else { throw ContentFault("A kept file cannot be read") }
-        bytes.removeLast(count - read)
+        let bytes = try ContentFault.of("A kept file cannot be read") { () throws(DiskFault) in
+            try file.read(at: position, count: count)
+        }
+        position += bytes.count
         return bytes
     }
 }

@@ -1,6 +1,6 @@
 import ByteText
 package import Crypto
-import Glibc
+package import Disk
 import Threads
 
 /// A folder of files whose names are the SHA-256 of their contents, so that equal contents are kept once.
@@ -11,11 +11,12 @@ import Threads
 /// Its calls wait for the disk. It is for one process; any thread may use it.
 package final class ContentFolder: Sendable {
     package let path: String
+    private let disk: any Disk
     /// The number of holders of a content, by its digest: a held content is not removed.
     private let held = Monitor<[Digest: Int]>([:])
     private let lastIncoming = Monitor(0)
 
-    package init(path: String) { self.path = path }
+    package init(path: String, on disk: any Disk = SystemDisk()) { (self.path, self.disk) = (path, disk) }
 
     // MARK: - Receiving
 
@@ -31,14 +32,16 @@ package final class ContentFolder: Sendable {
                 return .failure(error)
             }
         }
-        return try IncomingContent(path: "\(incoming)/\(try number.get())")
+        return try IncomingContent(path: "\(incoming)/\(try number.get())", on: disk)
     }
 
     private var incoming: String { "\(path)/incoming" }
 
     private func begin() throws(ContentFault) {
         for folder in [path, incoming] { try make(folder) }
-        for name in names(in: incoming) { unsafe unlink("\(incoming)/\(name)") }
+        // A kept content is durable only in a folder whose own name is.
+        try sync(Paths.folder(of: path))
+        for name in names(in: incoming) { try? disk.remove("\(incoming)/\(name)") }
     }
 
     /// Keeps a received content, and holds it until ``release(_:)``. When this returns, the content is on the disk.
@@ -47,11 +50,11 @@ package final class ContentFolder: Sendable {
         let file = file(digest)
         try make(folder(digest))
         held.change { $0[digest, default: 0] += 1 }
-        guard unsafe rename(content.path, file) == 0 else {
-            release(digest)
-            throw ContentFault("\(file) cannot be made")
-        }
         do throws(ContentFault) {
+            try ContentFault.of("\(file) cannot be made") { () throws(DiskFault) in
+                try disk.rename(content.path, to: file)
+            }
+            content.isKept = true
             try sync(folder(digest))
             try sync(path)
         } catch {
@@ -71,7 +74,16 @@ package final class ContentFolder: Sendable {
     // MARK: - What is there
 
     /// Opens a content for reading; nil if it does not exist.
-    package func open(_ digest: Digest) -> KeptContent? { KeptContent(path: file(digest)) }
+    package func open(_ digest: Digest) throws(ContentFault) -> KeptContent? {
+        let path = file(digest)
+        return try ContentFault.of("\(path) cannot be read") { () throws(DiskFault) in
+            do throws(DiskFault) {
+                return try KeptContent(try disk.open(path, .read))
+            } catch where error.isMissing {
+                return nil
+            }
+        }
+    }
 
     /// Removes a content, if it has no holder and a check shows that nothing needs it. No caller can begin to hold it
     /// meanwhile.
@@ -81,7 +93,8 @@ package final class ContentFolder: Sendable {
         let result = held.withLock { held -> Result<Void, Failure> in
             guard held[digest] == nil else { return .success(()) }
             do throws(Failure) {
-                if try isUnused() { unsafe unlink(file(digest)) }
+                // A file that a power cut brings back is removed again after the next start.
+                if try isUnused() { try? disk.remove(file(digest)) }
                 return .success(())
             } catch {
                 return .failure(error)
@@ -101,35 +114,30 @@ package final class ContentFolder: Sendable {
     private func file(_ digest: Digest) -> String { "\(folder(digest))/\(Hexadecimal.encode(digest.bytes))" }
 
     private func make(_ folder: String) throws(ContentFault) {
-        guard unsafe mkdir(folder, 0o700) == 0 || errno == EEXIST else {
-            throw ContentFault("\(folder) cannot be made")
-        }
+        try ContentFault.of("\(folder) cannot be made") { () throws(DiskFault) in try disk.makeFolder(folder) }
     }
 
     private func sync(_ folder: String) throws(ContentFault) {
-        let descriptor = unsafe Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw ContentFault("\(folder) cannot be opened") }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw ContentFault("\(folder) cannot be written") }
+        try ContentFault.of("\(folder) cannot be written") { () throws(DiskFault) in try disk.syncFolder(folder) }
     }
 
-    private func names(in folder: String) -> [String] {
-        guard let stream = unsafe opendir(folder) else { return [] }
-        defer { unsafe closedir(stream) }
-        var names: [String] = []
-        while let entry = unsafe readdir(stream) {
-            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if !name.hasPrefix(".") { names.append(name) }
-        }
-        return names
-    }
+    private func names(in folder: String) -> [String] { (try? disk.names(in: folder)) ?? [] }
 }
 
 /// The reason why a file could not be read or written, with the system's message.
 package struct ContentFault: Error, CustomStringConvertible {
     package let description: String
 
-    init(_ what: String) { description = "\(what): \(unsafe String(cString: strerror(errno)))." }
+    /// Answers what the disk answers.
+    ///
+    /// - Parameter what: the sentence about a fault.
+    static func of<Result>(
+        _ what: @autoclosure () -> String, _ body: () throws(DiskFault) -> Result
+    ) throws(ContentFault) -> Result {
+        do throws(DiskFault) {
+            return try body()
+        } catch {
+            throw ContentFault(description: "\(what()): \(error).")
+        }
+    }
 }

@@ -36,10 +36,13 @@ package struct FileStatus: Equatable, Sendable {
     package let byteCount: Int
     /// The time of the last change, in nanoseconds.
     package let changedAt: Int64
+    /// Whether only the owner may read and write the file.
+    package let isPrivate: Bool
 
-    package init(byteCount: Int, changedAt: Int64) {
+    package init(byteCount: Int, changedAt: Int64, isPrivate: Bool) {
         self.byteCount = byteCount
         self.changedAt = changedAt
+        self.isPrivate = isPrivate
     }
 }
 
@@ -59,6 +62,14 @@ package protocol DiskFile: AnyObject {
     func unlock()
     /// Gives the file to the owner of another file, if this process may do that.
     func giveToOwner(of path: String)
+}
+
+package enum Paths {
+    /// The folder of a file or of another folder.
+    package static func folder(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
 }
 
 /// A failed call to the disk.

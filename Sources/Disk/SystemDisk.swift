@@ -131,7 +131,8 @@ extension FileStatus {
     fileprivate init(_ status: stat) {
         self.init(
             byteCount: Int(status.st_size),
-            changedAt: Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec))
+            changedAt: Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec),
+            isPrivate: status.st_mode & 0o077 == 0)
     }
 }
 
@@ -145,6 +146,9 @@ extension DiskFault {
 
     /// Whether the disk has no room.
     package var isFull: Bool { code == ENOSPC }
+
+    /// Whether the file does not exist.
+    package var isMissing: Bool { code == ENOENT }
 
     /// The system's message.
     package var description: String { unsafe String(cString: strerror(code)) }

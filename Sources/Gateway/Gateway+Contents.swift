@@ -57,11 +57,11 @@ extension Gateway {
         guard let contents else { preconditionFailure("A surface has files, and there is no folder for them.") }
         let limit = limit(for: exchange)
         let isTaken = readers.submit { [store, readers] in
-            do throws(StoreFault) {
+            do {
                 switch try store.read(until: limit(), query) {
                 case .response(let response): exchange.post { exchange.answer(response) }
                 case .content(let digest, let head, let none):
-                    guard let content = contents.open(digest) else {
+                    guard let content = try contents.open(digest) else {
                         exchange.post { exchange.answer(none) }
                         return
                     }

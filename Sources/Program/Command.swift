@@ -59,7 +59,7 @@ struct CommandContext {
 }
 
 /// The reason why a command failed.
-enum CommandFault: Error, Equatable {
+package enum CommandFault: Error, Equatable {
     /// The command line is wrong.
     case usage(String)
     /// The command could not be done.

@@ -1,5 +1,5 @@
 import ByteText
-import Crypto
+import Disk
 import Domain
 import EventLoop
 import Gateway
@@ -11,7 +11,7 @@ struct DataFolder: Equatable, Sendable {
     let path: String
 
     var store: StoreFile { StoreFile(folder: path) }
-    var masterKeyPath: String { "\(path)/master.key" }
+    var masterKey: MasterKeyFile { MasterKeyFile(path: "\(path)/master.key") }
     /// The socket through which the command line reaches a running server.
     var control: SocketFile { SocketFile(folder: path, name: "onym.sock") }
     /// The folder of attachments.
@@ -44,8 +44,13 @@ struct DataFolder: Equatable, Sendable {
 
     /// Makes the folder, for its owner only, if it does not exist.
     func make() throws(CommandFault) {
-        guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
-        throw .failed("The folder \(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
+        do throws(DiskFault) {
+            try SystemDisk().makeFolder(path)
+            // After a power cut the folder is there with all that it has.
+            try SystemDisk().syncFolder(Paths.folder(of: path))
+        } catch {
+            throw .failed("The folder \(path) cannot be made: \(error).")
+        }
     }
 
     /// Opens the store, and reports the progress if the opening takes long.
@@ -73,89 +78,14 @@ struct DataFolder: Equatable, Sendable {
     /// Reads the master keys: from the environment's text, or else from the file.
     func masterKeys(setting: String?) throws(CommandFault) -> MasterKeyText {
         if let keys = setting.flatMap(MasterKeyText.init(text:)) { return keys }
-        return try DataFolder.masterKeys(in: masterKeyPath)
-    }
-
-    /// Reads master keys from a file, which only its owner may read.
-    static func masterKeys(in path: String) throws(CommandFault) -> MasterKeyText {
-        let text: String
-        do throws(CommandFault) {
-            text = try Files.read(path, orElse: "The master key \(path) cannot be read")
-        } catch {
-            throw .unreadable(error.message)
-        }
-        guard Files.isPrivate(path) else {
-            throw .unreadable("Other users may read \(path). Make the file private: chmod 600 \(path)")
-        }
-        guard let keys = MasterKeyText(text: text) else {
-            throw .unreadable(
-                "\(path) has no master key. Each line has a key of 64 hexadecimal digits, the newest last.")
-        }
-        return keys
+        return try masterKey.read()
     }
 
     /// Makes a master key, unless the environment or the folder has a key.
     func makeMasterKeys(setting: String?) throws(CommandFault) -> MasterKeyText {
-        if setting != nil || Files.exists(masterKeyPath) { return try masterKeys(setting: setting) }
-        let keys = MasterKeyText()
-        try Files.writeNew(keys.text, to: masterKeyPath)
-        return keys
+        if setting != nil { return try masterKeys(setting: setting) }
+        return try masterKey.make(MasterKeyText())
     }
-
-    /// Writes the file of the master keys. After a crash, the file has either the old content or the new content.
-    func write(_ keys: MasterKeyText) throws(CommandFault) { try Files.replaceWhole(keys.text, at: masterKeyPath) }
-}
-
-/// The master keys of a server, as its file and its settings have them: 64 hexadecimal digits for each key, the newest last. The keys
-/// never leave these two places, and the program never prints them.
-struct MasterKeyText: Equatable, Sendable {
-    /// The keys, the newest last. There is at least one.
-    private(set) var keys: [[UInt8]]
-
-    static let keysAtMost = 32
-    static let demand = "64 hexadecimal digits, or several such keys with commas between them, the newest last"
-
-    /// Makes one new key.
-    init() { keys = [SecureRandom.bytes(32)] }
-
-    /// Reads keys with line ends, commas or spaces between them; nil for another text, and for a key that occurs twice.
-    init?(text: String) {
-        var keys: [[UInt8]] = []
-        for word in text.split(whereSeparator: { $0.isWhitespace || $0 == "," }) {
-            guard word.utf8.count == 64, let key = Hexadecimal.decode(Array(word.utf8).span), !keys.contains(key) else {
-                return nil
-            }
-            keys.append(key)
-        }
-        guard !keys.isEmpty, keys.count <= MasterKeyText.keysAtMost else { return nil }
-        self.keys = keys
-    }
-
-    /// The content of the file.
-    var text: String { keys.map { Hexadecimal.encode($0) + "\n" }.joined() }
-
-    /// The marks of the keys, the newest last.
-    var marks: [MasterKeyMark] { keys.map(MasterKeyMark.init(of:)) }
-
-    /// The same keys and a new one behind them, with an id of its own.
-    var withNewKey: MasterKeyText {
-        var more = self
-        let ids = Set(marks.map(\.id))
-        repeat {
-            more.keys = keys + [SecureRandom.bytes(32)]
-        } while more.marks.last.map { ids.contains($0.id) } ?? false
-        return more
-    }
-
-    /// The same keys without the key with an id; nil if that is the only key.
-    func without(_ id: String) -> MasterKeyText? {
-        var fewer = self
-        fewer.keys = keys.filter { MasterKeyMark(of: $0).id != id }
-        return fewer.keys.isEmpty ? nil : fewer
-    }
-
-    /// The name of the setting in which a store keeps the mark of its first key.
-    static let markName = "master_key_mark"
 }
 
 /// Operations on small files.
@@ -228,30 +158,10 @@ enum Files {
         return bytes
     }
 
-    /// Whether only the owner may read and write a file.
-    static func isPrivate(_ path: String) -> Bool {
-        var status = stat()
-        return unsafe stat(path, &status) == 0 && status.st_mode & 0o077 == 0
-    }
-
     /// Writes a new file, for its owner only, and waits until it is on the disk.
     static func writeNew(_ text: String, to path: String) throws(CommandFault) {
         try write(text, to: path, O_CREAT | O_EXCL)
-    }
-
-    /// Replaces a file that only its owner may read, and waits until the new content is on the disk. A file has its old content or
-    /// its new content at any time.
-    static func replaceWhole(_ text: String, at path: String) throws(CommandFault) {
-        let new = "\(path).new"
-        unsafe unlink(new)
-        try writeNew(text, to: new)
-        guard unsafe rename(new, path) == 0 else {
-            throw .failed("\(path) cannot be replaced: \(unsafe String(cString: strerror(errno))).")
-        }
-        let folder = unsafe open(path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ".", O_RDONLY | O_CLOEXEC)
-        guard folder >= 0 else { return }
-        fsync(folder)
-        close(folder)
+        guard (try? SystemDisk().syncFolder(Paths.folder(of: path))) != nil else { throw unwritten(path) }
     }
 
     /// Writes a file that exists already.

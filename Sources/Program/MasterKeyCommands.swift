@@ -61,13 +61,13 @@ enum MasterKeyRotateCommand: ProgramCommand {
                         + "-hex 32), start all servers again, and call \"onym master-key rotate --copied\".")
             }
             keys = keys.withNewKey
-            try folder.write(keys)
+            try folder.masterKey.replace(with: keys)
         }
         guard let newest = keys.marks.last?.id else { preconditionFailure("There is at least one key.") }
         if context.database != nil, !isCopied, newest != list.newest {
             return report(
                 newest, sealed: 0, isUsed: false, context,
-                "The key \(newest) is in \(folder.masterKeyPath), and not in use yet. Copy the file to all servers of the database, "
+                "The key \(newest) is in \(folder.masterKey.path), and not in use yet. Copy the file to all servers of the database, "
                     + "then call \"onym master-key rotate --copied\".")
         }
         var sealed: Int64 = 0
@@ -173,11 +173,11 @@ enum MasterKeyDropCommand: ProgramCommand {
                     "Nothing depends on the key \(id). Remove it from ONYM_MASTER_KEY, and start all servers again.")
             }
             guard let fewer = keys.without(id) else { throw .failed("The key \(id) is the only one.") }
-            try folder.write(fewer)
+            try folder.masterKey.replace(with: fewer)
         }
         _ = try context.control("POST", "\(MasterKeyList.path)/reload", body: Array("{}".utf8))
         let others = context.database == nil ? "" : " Remove it from the other servers' files, too."
-        context.terminal.result("The key \(id) is gone from \(folder.masterKeyPath).\(others)")
+        context.terminal.result("The key \(id) is gone from \(folder.masterKey.path).\(others)")
         return 0
     }
 

@@ -27,7 +27,7 @@ enum RestoreCommand: ProgramCommand {
         let until = try context.arguments["until"].map { text throws(CommandFault) in try self.until(text) } ?? .end
         guard Restore.takes(to) else { throw .failed("\(to) is not empty. A restore never overwrites a store.") }
         let key = try context.arguments["master-key"].map { path throws(CommandFault) in
-            try DataFolder.masterKeys(in: path)
+            try MasterKeyFile(path: path).read()
         }
         func restore(_ source: String) throws(CommandFault) -> Int32 {
             let restored = try Restore(from: source, to: to, until, masterKeys: key).run(context.terminal)
@@ -173,7 +173,7 @@ struct Restore {
         } catch {
             throw CommandFault(error)
         }
-        if let masterKeys { try Files.writeNew(masterKeys.text, to: folder.masterKeyPath) }
+        if let masterKeys { try folder.masterKey.replace(with: masterKeys) }
         return restored
     }
 

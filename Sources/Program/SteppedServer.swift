@@ -1,4 +1,4 @@
-import ContentFiles
+package import ContentFiles
 import Crypto
 import DialectEntitlements
 package import DialectIDSync
@@ -46,11 +46,11 @@ package final class SteppedServer {
 
     package init(
         _ surroundings: Surroundings, store: any Store, secrets: IDSyncSecrets, receipts: TestReceipts,
-        attachments: String
+        attachments: ContentFolder
     ) {
         guard let address = ListeningAddress("127.0.0.1:0") else { preconditionFailure("An address of this machine.") }
         var configuration = RunningServer.Configuration(
-            address: address, loops: 1, attachments: attachments,
+            address: address, loops: 1, attachments: attachments.path,
             logger: Logger(level: .error, write: surroundings.log))
         configuration.rates = .off
         configuration.clock = surroundings.clock
@@ -78,7 +78,7 @@ package final class SteppedServer {
         readers = Readers(threads: 0)
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers,
-            contents: ContentFolder(path: attachments),
+            contents: attachments,
             identityTokens: secrets.identityTokens, lanes: 0..<1,
             limits: configuration.rates, hasThreads: false, clock: clock, monotonic: monotonic)
         self.gateway = gateway
@@ -93,6 +93,8 @@ package final class SteppedServer {
         let seed = surroundings.seed
         server.chance = { seed }
         http = HTTPServer.SteppedServer(server, rounds: rounds, observer: metrics)
+        // What a crash has left.
+        gateway.removeUnusedContents()
     }
 
     /// Accepts a connection.

@@ -195,10 +195,7 @@ package struct StoreFile: Sendable {
 
     private static let tokenBytes = 16
 
-    private var folder: String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
+    private var folder: String { Paths.folder(of: path) }
 
     /// Runs an operation of SQLite, and translates its fault.
     func attempt<Result>(_ body: () throws(SQLiteFault) -> Result) throws(StoreFault) -> Result {

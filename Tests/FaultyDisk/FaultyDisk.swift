@@ -19,7 +19,9 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
     private var names: [String: File] = [:]
     private var durableNames: [String: File] = [:]
     private var pendingNames: [NameChange] = []
+    /// The folders that were made. The folder of a store, which is there before, is not among them.
     private var folders: Set<String> = []
+    private var durableFolders: Set<String> = []
     private var handles: [Int64: Handle] = [:]
     private var lastHandle: Int64 = 0
     /// The number of starts: files that were opened before the last crash are dead.
@@ -38,7 +40,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
 
     /// A kind of call that can fail.
     package enum Operation: String, CaseIterable, Sendable {
-        case read, write, sync, truncate, remove, rename, syncFolder, shm
+        case read, write, sync, truncate, remove, rename, makeFolder, syncFolder, shm
     }
 
     fileprivate enum Change {
@@ -48,8 +50,9 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
 
     private struct NameChange {
         let folder: String
-        let puts: (name: String, file: File)?
-        let removes: String?
+        var puts: (name: String, file: File)?
+        var removes: String?
+        var makesFolder: String?
     }
 
     private final class File {
@@ -149,11 +152,14 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
             endHandles()
             (isDead, plan) = (false, FaultPlan())
             var files: [File] = []
-            for change in pendingNames where isKept(loss) {
-                if let name = change.removes { durableNames[name] = nil }
-                if let put = change.puts { durableNames[put.name] = put.file }
-            }
+            for change in pendingNames where isKept(loss) { keep(change) }
             pendingNames = []
+            // What lies in a folder is lost with it.
+            for folder in folders.subtracting(durableFolders) {
+                durableFolders = durableFolders.filter { !$0.hasPrefix(folder + "/") }
+                durableNames = durableNames.filter { !$0.key.hasPrefix(folder + "/") }
+            }
+            folders = durableFolders
             for name in (Set(names.keys).union(durableNames.keys)).sorted() {
                 for file in [names[name], durableNames[name]].compactMap({ $0 })
                 where !files.contains(where: { $0 === file }) {
@@ -242,7 +248,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
                 (copy.shown, copy.durable) = (file.shown, file.shown)
                 (other.names[name], other.durableNames[name]) = (copy, copy)
             }
-            other.folders = folders
+            (other.folders, other.durableFolders) = (folders, folders)
         }
         return other
     }
@@ -326,10 +332,6 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         file.pending = []
     }
 
-    private func folder(of path: String) -> String {
-        path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-    }
-
     private func change(_ folder: String, puts: (name: String, file: File)? = nil, removes: String? = nil) {
         if let removes {
             if let room = plan.room, let file = names[removes], puts == nil { plan.room = room + file.shown.count }
@@ -341,11 +343,14 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
 
     private func syncNames(_ folder: String) {
         if plan.ignoresSyncs { return }
-        for change in pendingNames where change.folder == folder {
-            if let name = change.removes { durableNames[name] = nil }
-            if let put = change.puts { durableNames[put.name] = put.file }
-        }
+        for change in pendingNames where change.folder == folder { keep(change) }
         pendingNames.removeAll { $0.folder == folder }
+    }
+
+    private func keep(_ change: NameChange) {
+        if let name = change.removes { durableNames[name] = nil }
+        if let put = change.puts { durableNames[put.name] = put.file }
+        if let folder = change.makesFolder { durableFolders.insert(folder) }
     }
 
     // MARK: - Disk
@@ -358,7 +363,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
             }
             if purpose == .read { return nil }
             let file = File()
-            change(folder(of: path), puts: (path, file))
+            change(Paths.folder(of: path), puts: (path, file))
             return add(file, path, syncsFolder: false)
         }
         guard let number else {
@@ -378,7 +383,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
 
     package func status(of path: String) throws(DiskFault) -> FileStatus? {
         lock.withLock {
-            names[path].map { FileStatus(byteCount: $0.shown.count, changedAt: $0.changedAt) }
+            names[path].map { FileStatus(byteCount: $0.shown.count, changedAt: $0.changedAt, isPrivate: true) }
         }
     }
 
@@ -387,7 +392,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
     package func rename(_ path: String, to other: String) throws(DiskFault) {
         try run(.rename) { () -> Int32 in
             guard let file = names[path] else { return ENOENT }
-            change(folder(of: other), puts: (other, file), removes: path)
+            change(Paths.folder(of: other), puts: (other, file), removes: path)
             return 0
         }
     }
@@ -395,13 +400,18 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
     package func remove(_ path: String) throws(DiskFault) {
         try run(.remove) { () -> Int32 in
             guard names[path] != nil else { return ENOENT }
-            change(folder(of: path), removes: path)
+            change(Paths.folder(of: path), removes: path)
             return 0
         }
     }
 
     package func makeFolder(_ path: String) throws(DiskFault) {
-        lock.withLock { _ = folders.insert(path) }
+        try run(.makeFolder) { () -> Int32 in
+            if folders.insert(path).inserted {
+                pendingNames.append(NameChange(folder: Paths.folder(of: path), makesFolder: path))
+            }
+            return 0
+        }
     }
 
     package func names(in folder: String) throws(DiskFault) -> [String] {
@@ -470,7 +480,8 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         func status() throws(DiskFault) -> FileStatus {
             let status = disk.lock.withLock {
                 disk.handle(number).map {
-                    FileStatus(byteCount: $0.file.shown.count, changedAt: $0.file.changedAt)
+                    FileStatus(
+                        byteCount: $0.file.shown.count, changedAt: $0.file.changedAt, isPrivate: true)
                 }
             }
             guard let status else { throw DiskFault(code: EIO) }
@@ -563,8 +574,8 @@ extension FaultyDisk {
                 guard let path = call.path.map({ String(cString: $0) }) else { return SQLiteAnswer.delete }
                 if fails(.remove) { return SQLiteAnswer.delete }
                 guard names[path] != nil else { return SQLiteAnswer.deleteMissing }
-                change(folder(of: path), removes: path)
-                if call.flags != 0 { syncNames(folder(of: path)) }
+                change(Paths.folder(of: path), removes: path)
+                if call.flags != 0 { syncNames(Paths.folder(of: path)) }
                 return SQLiteAnswer.okay
             case ONYM_DISK_ACCESS:
                 if isDead { return SQLiteAnswer.inputOutput }
@@ -609,7 +620,7 @@ extension FaultyDisk {
             return SQLiteAnswer.okay
         }
         guard call.flags & FaultyDisk.creates != 0 else { return SQLiteAnswer.cannotOpen }
-        change(folder(of: path), puts: (path, file))
+        change(Paths.folder(of: path), puts: (path, file))
         // SQLite's own code for Linux syncs the folder of a new log with the log's first sync.
         let syncsFolder = call.flags & (FaultyDisk.isLog | FaultyDisk.isJournal) != 0
         call.result = add(file, path, syncsFolder: syncsFolder)
@@ -640,7 +651,7 @@ extension FaultyDisk {
             let isFailed = fails(.sync)
             if isDead { return SQLiteAnswer.sync }
             sync(file, isFailed: isFailed)
-            if handle.syncsFolder, !isFailed { syncNames(folder(of: handle.path)) }
+            if handle.syncsFolder, !isFailed { syncNames(Paths.folder(of: handle.path)) }
             return isFailed ? SQLiteAnswer.sync : SQLiteAnswer.okay
         case ONYM_DISK_SIZE:
             call.result = Int64(file.shown.count)

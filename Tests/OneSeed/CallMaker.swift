@@ -1,4 +1,5 @@
 import ByteText
+import Crypto
 import Domain
 import Foundation
 import Gateway
@@ -11,6 +12,7 @@ struct MadeCall {
     let path: String
     var fields: [(String, String)]
     let body: String?
+    var type = "application/json"
     /// What the answer teaches the world.
     var about: [String: String] = [:]
 
@@ -19,7 +21,7 @@ struct MadeCall {
         var head = "\(method) \(path) HTTP/1.1\r\nHost: world\r\nX-Request-Id: \(id)\r\n"
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
         if let body, let chunk {
-            head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            head += "Content-Type: \(type)\r\nTransfer-Encoding: chunked\r\n\r\n"
             var (bytes, rest) = (Array(head.utf8), Array(body.utf8)[...])
             while !rest.isEmpty {
                 let piece = rest.prefix(chunk)
@@ -28,7 +30,7 @@ struct MadeCall {
             }
             return bytes + Array("0\r\n\r\n".utf8)
         }
-        if let body { head += "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n" }
+        if let body { head += "Content-Type: \(type)\r\nContent-Length: \(body.utf8.count)\r\n" }
         return Array((head + "\r\n" + (body ?? "")).utf8)
     }
 }
@@ -214,13 +216,34 @@ struct CallMaker {
             if deed == .partIssues { return claim("DELETE", path + "/merges/\(source)", nil, agent: true) }
             return claim("POST", path + "/merge", #"{"source_issue_id":"\#(source)"}"#, agent: true)
         case .reserve:
-            let digest = String(repeating: "ab", count: 32)
-            return claim(
+            let number = chance.below(CallMaker.contents.count)
+            let content = Array(CallMaker.contents[number].utf8)
+            let digest = Hexadecimal.encode(SHA256.digest(of: content).bytes)
+            let user = chance.oneIn(3) ? "" : #","user_id":"\#(user())""#
+            var call = claim(
                 "POST", "/v1/ingest/attachment",
                 """
-                {"client_event_id":"\(uuid(&chance))","user_id":"\(user())","original_filename":"a.txt",\
-                "content_type":"text/plain","size_bytes":\(1 + chance.below(99)),"sha256":"\(digest)"}
+                {"client_event_id":"\(some("event") ?? uuid(&chance))"\(user),"original_filename":"a.txt",\
+                "content_type":"text/plain","size_bytes":\(content.count),"sha256":"\(digest)"}
                 """)
+            call.about = ["content": "\(number)"]
+            return call
+        case .storeFile:
+            // The files that are told first are often sent already.
+            guard let file = some("reserved")?.split(separator: " "), let number = Int(file[1]) else { return nil }
+            let content = CallMaker.contents[chance.oneIn(12) ? 0 : number]
+            var call = claim("PUT", "/v1/ingest/attachment/\(file[0])", content)
+            call.type = "application/octet-stream"
+            call.about = ["content": "\(number)"]
+            return call
+        case .readFile:
+            guard let file = some("file")?.split(separator: " ") else { return nil }
+            return MadeCall(
+                deed: deed, method: "GET", path: String(file[1]), fields: [], body: nil,
+                about: ["content": String(file[2])])
+        case .deleteFile:
+            guard let file = some("file")?.split(separator: " ") else { return nil }
+            return call(deed, "DELETE", "/v1/attachments/\(file[0])", nil, credentials.adminKey)
         case .accessUser: return entitled("POST", "/v3/users/\(access())", #"{"environment":"sandbox"}"#)
         case .accessIdentity:
             guard let id = some("access") else { return nil }
@@ -392,6 +415,9 @@ struct CallMaker {
             joinsUserIDs ? .joinUsers : .strategy, "PUT", "/onym/v1/strategy",
             #"{"preset":"\#(preset)"\#(restore),"same_user_id":\#(joinsUserIDs)}"#, credentials.adminKey)
     }
+
+    /// The files that callers send: some are larger than a page of the disk.
+    static let contents = (0..<5).map { String(repeating: "content \($0) ", count: 1 << ($0 * 3)) }
 
     private static let messages = ["disk is full", "no answer", "out of range", "not found", "timed out"]
 

@@ -7,7 +7,7 @@ package enum Deed: String, CaseIterable, Sendable {
     case identify, search, modify, alias, undoAlias, upload, badUpload
     // Claim.
     case claim, ingest, importEvents, properties, define, feedback, deleteFeedback, questionnaire, respond,
-        reviewResponse, reserve, comment, editComment, review, issueStatus, mergeIssues, partIssues
+        reviewResponse, reserve, storeFile, readFile, deleteFile, comment, editComment, review, issueStatus, mergeIssues, partIssues
     // Entitlements.
     case accessUser, accessIdentity, grant, revoke, purchase, restore, accessProperties, attribution,
         storeOptions, catalog, transfer, undoTransfer
@@ -40,6 +40,9 @@ package enum Deed: String, CaseIterable, Sendable {
         case .respond: [AnswerQuestionnaire.self]
         case .reviewResponse: [ReviewResponse.self]
         case .reserve: [ReserveAttachment.self]
+        case .storeFile: [StoreAttachment.self]
+        case .readFile: []
+        case .deleteFile: [DeleteAttachment.self]
         case .comment: [PostComment.self]
         case .editComment: [EditComment.self]
         case .review: [ReviewFeedback.self]
@@ -110,7 +113,6 @@ package enum Deed: String, CaseIterable, Sendable {
         (MakeConsoleLink.self, "ConsoleSessionTests"),
         (OpenConsole.self, "ConsoleDoorTests"),
         (CloseConsole.self, "ConsoleDoorTests"), (NoteConsoleUse.self, "ConsoleDoorTests"),
-        (StoreAttachment.self, "AttachmentTests"), (DeleteAttachment.self, "AttachmentTests"),
         (KeepRuns.self, "RunTests"), (ExpireRows.self, "RetentionTests"),
         (TakeStoreNews.self, "AppleNotificationTests"),
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),
@@ -149,7 +151,7 @@ package enum Deed: String, CaseIterable, Sendable {
     /// Whether the deed's calls write nothing.
     var onlyReads: Bool {
         switch self {
-        case .search, .check, .changes, .person: true
+        case .search, .check, .changes, .person, .readFile: true
         default: false
         }
     }
@@ -170,6 +172,8 @@ package enum Deed: String, CaseIterable, Sendable {
         case .mergeIssues: [.feedback] + Array(repeating: .ingest, count: 12)
         case .partIssues: Deed.mergeIssues.needs + [.mergeIssues, .mergeIssues]
         case .importEvents: [.ingest]
+        case .storeFile: Array(repeating: .reserve, count: 6)
+        case .readFile, .deleteFile: [.reserve, .storeFile, .reserve, .storeFile, .reserve, .storeFile]
         case .comment, .review, .deleteFeedback: [.feedback]
         case .editComment: [.feedback, .comment, .comment]
         case .joinUsers: [.strategy]

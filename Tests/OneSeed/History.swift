@@ -82,6 +82,7 @@ package struct History: Sendable {
         ]
         // What needs several steps of its own has lives in which it comes often.
         switch seed % 5 {
+        case 0: common += [.reserve, .reserve, .storeFile, .storeFile, .readFile, .deleteFile]
         case 1: common += [.accessUser, .accessIdentity, .accessIdentity, .purchase, .restore, .restore]
         case 2: common += [.identify, .identify, .erase, .erase]
         case 3: common += [.code, .code, .redeem, .redeem, .redeem, .late]

@@ -1,3 +1,5 @@
+import ByteText
+import Crypto
 import Domain
 import FaultyDisk
 import Foundation
@@ -110,6 +112,8 @@ struct Life {
         try checkErased(at: place)
         machine.stop()
         try rest(at: place)
+        for _ in 0..<3 { machine.step() }
+        try checkFiles(areAlone: true, at: place)
         trace.add("end \(machine.shadow.sequence)")
         if seed % 4 == 3 { try rot(at: place) }
     }
@@ -318,6 +322,20 @@ struct Life {
                 knowledge.madeAt[event] = machine.wall.milliseconds
             }
             learnList("issue", of: "issues", at: place)
+        case .reserve:
+            if let id = answer.text("attachment_id"), let content = call.about["content"] {
+                knowledge.learn("reserved", "\(id) \(content)")
+            }
+        case .storeFile:
+            if let id = answer.text("attachment_id"), let url = answer.text("download_url").flatMap(URL.init(string:)),
+                let content = call.about["content"]
+            {
+                knowledge.learn("file", "\(id) \(url.path)\(url.query.map { "?\($0)" } ?? "") \(content)")
+            }
+        case .readFile:
+            guard let number = call.about["content"].flatMap(Int.init), answer.body == CallMaker.contents[number] else {
+                throw fail("whole file", place, "a file has other bytes than were sent: \(answer.body)")
+            }
         case .questionnaire: learnList("questionnaire", of: "questionnaires", at: place)
         case .respond: knowledge.learn("response", answer.text("id"))
         case .comment:
@@ -359,7 +377,7 @@ struct Life {
         case .webhook: knowledge.learn("webhook", answer.text("id"))
         case .startImport: knowledge.learn("import", answer.text("id"))
         case .search, .modify, .undoAlias, .upload, .badUpload, .importEvents, .properties, .define, .deleteFeedback,
-            .reviewResponse, .reserve, .editComment, .review, .issueStatus, .mergeIssues, .partIssues,
+            .reviewResponse, .deleteFile, .editComment, .review, .issueStatus, .mergeIssues, .partIssues,
             .accessIdentity, .attribution, .storeOptions, .grant, .revoke, .accessProperties, .catalog,
             .undoTransfer, .link, .hard, .check, .rows, .reset, .deleteUser, .disable, .linkingSettings,
             .revokeLinkingKey, .undoMerge, .undoSplit, .undoCall, .attach, .detach, .releaseDevice, .joinUsers,
@@ -418,11 +436,36 @@ extension Life {
             throw fail("opens", place, error.description)
         }
         if let finding = findings.first { throw fail("doctor", place, finding) }
+        guard machine.hasMasterKey else { throw fail("master key", place, "the file has not the keys of the start") }
         try readJournal(at: place, fromStart: true)
         try compareWithShadow(at: place)
         try checkPurchases(at: place)
         try checkInstalls(at: place)
+        try checkFiles(at: place)
         try follow(at: place)
+    }
+
+    /// The bytes of each kept attachment are on the disk, whole.
+    ///
+    /// - Parameter areAlone: whether no other files may be there.
+    private func checkFiles(areAlone: Bool = false, at place: Int) throws(History.Failure) {
+        guard let machine else { return }
+        var wanted: Set<String> = []
+        for (key, body) in machine.shadow.facts.documents where key.kind == .attachment {
+            guard let attachment = Attachment(packed: body), attachment.state == .stored else { continue }
+            let digest = attachment.description.digest
+            let name = Hexadecimal.encode(digest)
+            let path = "\(Machine.attachments)/\(name.prefix(2))/\(name)"
+            wanted.insert(path)
+            guard let bytes = machine.disk.bytes(of: path), SHA256.digest(of: bytes).bytes == digest else {
+                throw fail("acknowledged is there", place, "the bytes of attachment \(attachment.id.rawValue) are lost")
+            }
+        }
+        guard areAlone else { return }
+        let files = machine.disk.paths.filter { $0.hasPrefix(Machine.attachments + "/") }
+        if let file = files.first(where: { !wanted.contains($0) }) {
+            throw fail("erased", place, "\(file) is still there, and no attachment has it")
+        }
     }
 
     /// Nobody waits, and nobody is told to come again, as long as no fault is at work.

@@ -1,4 +1,6 @@
+import ByteText
 import CFaultyDisk
+import ContentFiles
 import DialectIDSync
 import Domain
 import Engine
@@ -66,11 +68,25 @@ final class Machine {
         StoreFile(folder: "/data", on: disk, checkpoints: .afterCommits(pages: 64))
     }
 
+    private static let keys = MasterKeyText(text: Hexadecimal.encode(master))
+    private static func masterKey(on disk: FaultyDisk) -> MasterKeyFile {
+        MasterKeyFile(path: "/data/master.key", on: disk)
+    }
+
+    /// Whether the file of the master keys has the keys of the first start.
+    var hasMasterKey: Bool { (try? Machine.masterKey(on: disk).read()) == Machine.keys }
+
+    /// The folder of the files of attachments.
+    static let attachments = "/data/attachments"
+
     /// Makes a store with its first project.
     private static func make(
         _ setUp: SetUp, isLarge: Bool, on disk: FaultyDisk
     ) throws(StoreFault) -> WatchedStore.Shadow {
         let shadow = WatchedStore.Shadow()
+        guard let keys, (try? masterKey(on: disk).make(keys)) == keys else {
+            preconditionFailure("The master key cannot be written.")
+        }
         try SQLiteStore.make(file(on: disk), hashKey: Hash128(high: 1, low: 2)) { store throws(StoreFault) in
             var call = Call(project: setUp.project.id, key: nil)
             call.requestID = "init"
@@ -156,7 +172,7 @@ final class Machine {
         let counted = CountingStore(store, StepCounter { [overworked] in overworked.lines.append($0) })
         server = SteppedServer(
             surroundings, store: WatchedStore(counted, shadow), secrets: Machine.secrets, receipts: Machine.receipts,
-            attachments: "/nonexistent/attachments")
+            attachments: ContentFolder(path: Machine.attachments, on: disk))
     }
 
     /// Ends the server as a signal does.
