@@ -79,8 +79,9 @@ package final class ContentFolder: Sendable {
         return try ContentFault.of("\(path) cannot be read") { () throws(DiskFault) in
             do throws(DiskFault) {
                 return try KeptContent(try disk.open(path, .read))
-            } catch where error.isMissing {
-                return nil
+            } catch {
+                if error.isMissing { return nil }
+                throw error
             }
         }
     }

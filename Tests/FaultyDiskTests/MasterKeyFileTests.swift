@@ -16,15 +16,17 @@ struct MasterKeyFileTests {
     }
 
     /// Runs a change on a disk that loses its power after each number of changes, in each way.
+    ///
+    /// - Parameter first: the keys that the file has before; nil for no file.
     private func cut(
-        _ begin: (MasterKeyFile) throws -> Void, _ change: (MasterKeyFile) throws -> Void,
-        _ check: (FaultyDisk, _ isDone: Bool) throws -> Void
+        _ first: MasterKeyText?, _ change: (MasterKeyFile) throws -> Void,
+        check: (FaultyDisk, _ isDone: Bool) throws -> Void
     ) throws {
         for (changes, loss) in (0..<12).flatMap({ count in FaultyDisk.Loss.allCases.map { (count, $0) } }) {
             for seed in 1...(loss == .any ? 20 : 1) {
                 let disk = FaultyDisk(seed: UInt64(seed))
                 let file = MasterKeyFile(path: MasterKeyFileTests.path, on: disk)
-                try begin(file)
+                if let first { _ = try file.make(first) }
                 disk.faults.changesUntilPowerCut = changes
                 let isDone = (try? change(file)) != nil
                 disk.cutPower(loss)
@@ -36,9 +38,9 @@ struct MasterKeyFileTests {
     @Test("is there whole after a power cut, or not at all")
     func made() throws {
         let one = try keys("1")
-        try cut({ _ in }) { file in
+        try cut(nil) { file in
             _ = try file.make(one)
-        } _: { disk, isDone in
+        } check: { disk, isDone in
             let isThere = disk.paths.contains(MasterKeyFileTests.path)
             #expect(!isThere || read(disk) == one)
             #expect(isThere || !isDone)
@@ -53,9 +55,9 @@ struct MasterKeyFileTests {
     @Test("has its old keys or the new ones after a power cut")
     func replaced() throws {
         let (one, both) = (try keys("1"), try keys("1", "2"))
-        try cut({ file in _ = try file.make(one) }) { file in
+        try cut(one) { file in
             try file.replace(with: both)
-        } _: { disk, isDone in
+        } check: { disk, isDone in
             let found = read(disk)
             #expect(found == both || !isDone && found == one)
         }

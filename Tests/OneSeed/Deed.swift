@@ -7,7 +7,8 @@ package enum Deed: String, CaseIterable, Sendable {
     case identify, search, modify, alias, undoAlias, upload, badUpload
     // Claim.
     case claim, ingest, importEvents, properties, define, feedback, deleteFeedback, questionnaire, respond,
-        reviewResponse, reserve, storeFile, readFile, deleteFile, comment, editComment, review, issueStatus, mergeIssues, partIssues
+        reviewResponse, reserve, storeFile, readFile, deleteFile, comment, editComment, review,
+        issueStatus, mergeIssues, partIssues
     // Entitlements.
     case accessUser, accessIdentity, grant, revoke, purchase, restore, accessProperties, attribution,
         storeOptions, catalog, transfer, undoTransfer
