@@ -41,6 +41,17 @@ package final class ContentFolder: Sendable {
         for folder in [path, incoming] { try make(folder) }
         // A kept content is durable only in a folder whose own name is.
         try sync(Paths.folder(of: path))
+        removeIncoming()
+    }
+
+    /// Removes the incomplete contents of an earlier process.
+    package func removeIncomplete() {
+        lastIncoming.withLock { last in
+            if last == 0 { removeIncoming() }
+        }
+    }
+
+    private func removeIncoming() {
         for name in names(in: incoming) { try? disk.remove("\(incoming)/\(name)") }
     }
 

@@ -94,6 +94,14 @@ package final class Readers: Sendable {
         }) {
             thread.join()
         }
+        while step() {}
+    }
+
+    /// Ends without the waiting work, as a process does that ends. It is for readers without threads: the work refers to its callers, and
+    /// these to the readers.
+    package func abandon() {
+        queue.change { queue in (queue.first, queue.later) = ([], []) }
+        stop()
     }
 
     private func run(servesLater: Bool) {

@@ -3,7 +3,7 @@ import Crypto
 import Domain
 import Threads
 
-/// Removes the files that no fact names any more. The sweep reads the names of all files, so it has a thread of its own, and
+/// Removes the files that no fact names any more, and files that an earlier process did not finish. The sweep reads the names of all files, so it has a thread of its own, and
 /// no call waits for it.
 final class ContentSweep: Sendable {
     private struct State {
@@ -54,7 +54,9 @@ final class ContentSweep: Sendable {
             defer { state.isDue = false }
             return state.isDue
         }
-        if isDue { for digest in contents.kept { remove(digest) } }
+        guard isDue else { return }
+        contents.removeIncomplete()
+        for digest in contents.kept { remove(digest) }
     }
 
     private func run() {
@@ -66,6 +68,7 @@ final class ContentSweep: Sendable {
                 return false
             }
             if isStopping != false { return }
+            contents.removeIncomplete()
             for digest in contents.kept {
                 if state.withLock({ $0.isStopping }) { return }
                 remove(digest)

@@ -28,7 +28,7 @@ struct DataFolder: Equatable, Sendable {
         guard let names = try? Files.names(in: path) else { return true }
         // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
-            ["onym.toml", "onym.lock", "onym.sock", "master.key", "first-keys.json"].contains(name)
+            ["onym.toml", "onym.lock", "onym.sock", "master.key", "master.key.new", "first-keys.json"].contains(name)
                 || name.hasPrefix("onym.db.new") || name.hasPrefix("first-keys.json.")
         }
     }

@@ -63,6 +63,7 @@ package struct MasterKeyFile: Sendable {
             try disk.remove(new)
             return true
         }
+        file.giveToOwner(of: path)
         try file.truncate(to: 0)
         try file.write(Array(keys.text.utf8), at: 0)
         try file.sync()

@@ -123,7 +123,7 @@ package final class SteppedServer {
     package func abandon() {
         gateway.abandon()
         dryRuns.stop()
-        readers.stop()
+        readers.abandon()
         engine.abandon()
         inspection.end()
     }

@@ -1,6 +1,7 @@
 package import Domain
 import Leaves
 import Postgres
+import Threads
 
 /// A store that receives another store. No server opens it before the end of the move.
 package final class PostgresTables: TableTarget {
@@ -40,9 +41,7 @@ package final class PostgresTables: TableTarget {
     // MARK: - Beginning and ending
 
     package func begin(_ mark: MoveMark) throws(StoreFault) {
-        guard try run("SELECT pg_try_advisory_lock(\(Turn.key(of: schema, for: .moving)))").integer(0, 0) == 1 else {
-            throw StoreFault(.locked, "Another process is moving a store to this schema now.")
-        }
+        try takeTurn()
         hashKey = mark.hashKey
         if try KeptSettings.read(PostgresTables.mark, connection) == mark.bytes { return }
         // A server that makes a store here at this moment is either before or after this transaction.
@@ -63,6 +62,20 @@ package final class PostgresTables: TableTarget {
         connection.send(Session.commit)
         try answered()
     }
+
+    /// Waits for other processes that move a store to this schema. PostgreSQL notices only after a while that a process was killed.
+    private func takeTurn() throws(StoreFault) {
+        let pause = Monitor(false)
+        for _ in 0..<PostgresTables.looksForTurn {
+            let lock = "SELECT pg_try_advisory_lock(\(Turn.key(of: schema, for: .moving)))"
+            if try run(lock).integer(0, 0) == 1 { return }
+            let _: Bool? = pause.wait(milliseconds: PostgresTables.lookMilliseconds) { $0 ? true : nil }
+        }
+        throw StoreFault(.locked, "Another process is moving a store to this schema now.")
+    }
+
+    private static let looksForTurn = 100
+    private static let lookMilliseconds = 100
 
     /// Whether the schema has tables of a store.
     private static func isThere(_ connection: Connection) throws(StoreFault) -> Bool {

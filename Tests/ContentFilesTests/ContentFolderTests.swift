@@ -61,7 +61,12 @@ struct ContentFolderTests {
         #expect(files(path).isEmpty)
         try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/1"))
         try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/9"))
-        let incoming = try ContentFolder(path: path).receive()
+        let folder = ContentFolder(path: path)
+        folder.removeIncomplete()
+        #expect(files(path).isEmpty)
+        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/9"))
+        let incoming = try folder.receive()
+        folder.removeIncomplete()
         #expect(files(path) == ["incoming/1"])
         _ = incoming
     }

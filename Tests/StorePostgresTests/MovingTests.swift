@@ -4,6 +4,7 @@ import StorePostgres
 import StoreSQLite
 import TestKit
 import Testing
+import Threads
 
 /// What a move does beside moving: that what was moved is right is shown by the simulated histories, some of which are moved
 /// half-way and go on.
@@ -60,6 +61,21 @@ struct MovingTests {
 
     private func rows(_ tables: [Move.Table], _ table: StoredTable) -> Int? {
         tables.first { $0.table == table }?.count
+    }
+
+    @Test("waits for the end of another process that moves here, whose connection may outlive it")
+    func turns() throws {
+        let hasBegun = Monitor(false)
+        let other = WorkerThread(name: "other move") { [settings] in
+            let tables = try? PostgresTables(settings)
+            try? tables?.begin(MoveMark(hashKey: Hash128(high: 1, low: 2), sequence: 7))
+            hasBegun.change { $0 = true }
+            let _: Bool? = Monitor(false).wait(milliseconds: 700) { $0 ? true : nil }
+            withExtendedLifetime(tables) {}
+        }
+        let _: Bool? = hasBegun.wait(milliseconds: 60_000) { $0 ? true : nil }
+        #expect(rows(try move(try source()), .people) == 50)
+        other.join()
     }
 
     @Test("says how much it has moved, and how far it is")
