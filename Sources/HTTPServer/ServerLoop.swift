@@ -102,6 +102,12 @@ final class ServerLoop: @unchecked Sendable {
         stopIfDrained()
     }
 
+    /// Ends in the middle of a round, as a machine does that dies. It is for an owner without threads.
+    func abandon() {
+        unsettled = []
+        for connection in connections { connection?.close() }
+    }
+
     /// Lets a connection send all its answers together at the end of this round.
     func settleLater(_ connection: Connection) {
         unsettled.append(connection)

@@ -15,6 +15,9 @@ package final class SteppedServer {
     /// Accepts a connection.
     package func connect(_ transport: any Transport) { loop.accept(transport) }
 
+    /// Closes all connections, and lets go of them.
+    package func abandon() { loop.abandon() }
+
     /// Accepts no more connections, and finishes the running calls.
     package func drain() { loop.drain() }
 }

@@ -121,6 +121,7 @@ package final class SteppedServer {
 
     /// Ends the server as a crash does: it writes nothing more, and nothing of it stays in memory.
     package func abandon() {
+        http.abandon()
         gateway.abandon()
         dryRuns.stop()
         readers.abandon()
