@@ -40,7 +40,7 @@ test:
 check: export CONSOLE_STORIES = all
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 75m set-up=10m lint=6m imports=35m test=35m test-threads=30m smoke=12m package-test=12m fuzz=6m surface=6m docs=6m \
+	@Tools/steps 85m set-up=10m lint=6m imports=35m test=35m test-threads=30m smoke=12m package-test=12m fuzz=6m surface=6m docs=6m \
 		-- $(MAKE) --no-print-directory
 
 set-up:

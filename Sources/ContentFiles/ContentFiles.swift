@@ -16,6 +16,8 @@ package final class IncomingContent: @unchecked Sendable {
         (self.path, self.disk) = (path, disk)
         file = try ContentFault.of("\(path) cannot be made") { () throws(DiskFault) in try disk.open(path, .make) }
         hasher.begin()
+        // So no other process takes the file for one that nobody finishes.
+        guard file.lock() else { throw ContentFault(description: "\(path) cannot be locked.") }
     }
 
     deinit {

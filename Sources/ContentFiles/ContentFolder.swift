@@ -6,33 +6,43 @@ import Threads
 /// A folder of files whose names are the SHA-256 of their contents, so that equal contents are kept once.
 ///
 ///     <folder>/ab/abcdef…      a kept content
-///     <folder>/incoming/17     a content that the server is receiving
+///     <folder>/incoming/…-17   a content that a server is receiving
 ///
-/// Its calls wait for the disk. It is for one process; any thread may use it.
+/// Its calls wait for the disk. Any thread may use it, and several processes may share the folder.
 package final class ContentFolder: Sendable {
     package let path: String
     private let disk: any Disk
     /// The number of holders of a content, by its digest: a held content is not removed.
     private let held = Monitor<[Digest: Int]>([:])
-    private let lastIncoming = Monitor(0)
+    private let receiving = Monitor(Receiving())
+
+    /// The names of incoming contents: several processes may share the folder.
+    private struct Receiving {
+        /// The part of the names that no other process has; nil before the first content.
+        var prefix: String?
+        var last = 0
+    }
 
     package init(path: String, on disk: any Disk = SystemDisk()) { (self.path, self.disk) = (path, disk) }
 
     // MARK: - Receiving
 
-    /// Begins to receive a content. Incomplete contents of an earlier process are removed first.
+    /// Begins to receive a content.
     package func receive() throws(ContentFault) -> IncomingContent {
         // The first caller makes the folder, and other callers wait for that.
-        let number = lastIncoming.withLock { last -> Result<Int, ContentFault> in
+        let name = receiving.withLock { names -> Result<String, ContentFault> in
             do throws(ContentFault) {
-                if last == 0 { try begin() }
-                last += 1
-                return .success(last)
+                if names.prefix == nil {
+                    try begin()
+                    names.prefix = Hexadecimal.encode(SecureRandom.bytes(8))
+                }
+                names.last += 1
+                return .success("\(names.prefix ?? "")-\(names.last)")
             } catch {
                 return .failure(error)
             }
         }
-        return try IncomingContent(path: "\(incoming)/\(try number.get())", on: disk)
+        return try IncomingContent(path: "\(incoming)/\(try name.get())", on: disk)
     }
 
     private var incoming: String { "\(path)/incoming" }
@@ -41,18 +51,16 @@ package final class ContentFolder: Sendable {
         for folder in [path, incoming] { try make(folder) }
         // A kept content is durable only in a folder whose own name is.
         try sync(Paths.folder(of: path))
-        removeIncoming()
     }
 
-    /// Removes the incomplete contents of an earlier process.
+    /// Removes incomplete contents of processes that have ended.
     package func removeIncomplete() {
-        lastIncoming.withLock { last in
-            if last == 0 { removeIncoming() }
+        for name in names(in: incoming) {
+            let path = "\(incoming)/\(name)"
+            // Whoever receives a content has the lock of its file.
+            guard let file = try? disk.open(path, .readWrite), file.lock() else { continue }
+            try? disk.remove(path)
         }
-    }
-
-    private func removeIncoming() {
-        for name in names(in: incoming) { try? disk.remove("\(incoming)/\(name)") }
     }
 
     /// Keeps a received content, and holds it until ``release(_:)``. When this returns, the content is on the disk.

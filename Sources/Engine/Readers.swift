@@ -100,8 +100,13 @@ package final class Readers: Sendable {
     /// Ends without the waiting work, as a process does that ends. It is for readers without threads: the work refers to its callers, and
     /// these to the readers.
     package func abandon() {
-        queue.change { queue in (queue.first, queue.later) = ([], []) }
+        // The work, and what it holds, goes outside of the lock.
+        let waiting = queue.withLock { queue in
+            defer { (queue.first, queue.later) = ([], []) }
+            return queue.first + queue.later
+        }
         stop()
+        withExtendedLifetime(waiting) {}
     }
 
     private func run(servesLater: Bool) {

@@ -28,7 +28,7 @@ struct DataFolder: Equatable, Sendable {
         guard let names = try? Files.names(in: path) else { return true }
         // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
-            ["onym.toml", "onym.lock", "onym.sock", "master.key", "master.key.new", "first-keys.json"].contains(name)
+            ["onym.toml", "onym.lock", "onym.sock", "first-keys.json"].contains(name) || name.hasPrefix("master.key")
                 || name.hasPrefix("onym.db.new") || name.hasPrefix("first-keys.json.")
         }
     }
@@ -44,13 +44,14 @@ struct DataFolder: Equatable, Sendable {
 
     /// Makes the folder, for its owner only, if it does not exist.
     func make() throws(CommandFault) {
+        let isNew = !Files.exists(path)
         do throws(DiskFault) {
             try SystemDisk().makeFolder(path)
-            // After a power cut the folder is there with all that it has.
-            try SystemDisk().syncFolder(Paths.folder(of: path))
         } catch {
             throw .failed("The folder \(path) cannot be made: \(error).")
         }
+        // After a power cut the folder is there with all that it has. Not everybody may read the folder above.
+        if isNew { try? SystemDisk().syncFolder(Paths.folder(of: path)) }
     }
 
     /// Opens the store, and reports the progress if the opening takes long.
@@ -161,7 +162,7 @@ enum Files {
     /// Writes a new file, for its owner only, and waits until it is on the disk.
     static func writeNew(_ text: String, to path: String) throws(CommandFault) {
         try write(text, to: path, O_CREAT | O_EXCL)
-        guard (try? SystemDisk().syncFolder(Paths.folder(of: path))) != nil else { throw unwritten(path) }
+        try? SystemDisk().syncFolder(Paths.folder(of: path))
     }
 
     /// Writes a file that exists already.

@@ -13,20 +13,23 @@ package struct MasterKeyFile: Sendable {
     package init(path: String, on disk: any Disk = SystemDisk()) { (self.path, self.disk) = (path, disk) }
 
     package func read() throws(CommandFault) -> MasterKeyText {
-        let (text, isPrivate): (String, Bool)
+        let (text, isPrivate): ([UInt8], Bool)
         do throws(DiskFault) {
             let file = try disk.open(path, .read)
-            let status = try file.status()
-            isPrivate = status.isPrivate
-            text = String(
-                decoding: try file.read(at: 0, count: min(status.byteCount, MasterKeyFile.bytesAtMost)), as: UTF8.self)
+            isPrivate = try file.status().isPrivate
+            text = try file.read(at: 0, count: MasterKeyFile.bytesAtMost)
         } catch {
             throw .unreadable("The master key \(path) cannot be read: \(error).")
         }
+        return try MasterKeyFile.keys(text, isPrivate: isPrivate, of: path)
+    }
+
+    /// The keys in the text of a file, which only its owner may read.
+    static func keys(_ text: [UInt8], isPrivate: Bool, of path: String) throws(CommandFault) -> MasterKeyText {
         guard isPrivate else {
             throw .unreadable("Other users may read \(path). Make the file private: chmod 600 \(path)")
         }
-        guard let keys = MasterKeyText(text: text) else {
+        guard let keys = MasterKeyText(text: String(decoding: text, as: UTF8.self)) else {
             throw .unreadable(
                 "\(path) has no master key. Each line has a key of 64 hexadecimal digits, the newest last.")
         }
@@ -54,17 +57,16 @@ package struct MasterKeyFile: Sendable {
 
     /// Answers false if another process writes the file.
     private func put(_ keys: MasterKeyText, onlyIfMissing: Bool) throws(DiskFault) -> Bool {
-        if onlyIfMissing, try disk.status(of: path) != nil { return true }
-        let new = "\(path).new"
-        let file = try disk.open(new, .readWrite)
+        if onlyIfMissing, try isThere { return true }
         // Two processes that make the file at once would each use a key of their own.
-        guard file.lock() else { return false }
-        if onlyIfMissing, try disk.status(of: path) != nil {
-            try disk.remove(new)
-            return true
-        }
+        let turn = try disk.open("\(path).lock", .readWrite)
+        guard turn.lock() else { return false }
+        defer { try? disk.remove("\(path).lock") }
+        if onlyIfMissing, try isThere { return true }
+        let new = "\(path).new"
+        if try disk.status(of: new) != nil { try disk.remove(new) }
+        let file = try disk.open(new, .make)
         file.giveToOwner(of: path)
-        try file.truncate(to: 0)
         try file.write(Array(keys.text.utf8), at: 0)
         try file.sync()
         try disk.rename(new, to: path)
@@ -72,7 +74,14 @@ package struct MasterKeyFile: Sendable {
         return true
     }
 
-    private static let bytesAtMost = 1 << 20
+    /// Whether the folder has the name: a link to a file that is not there yet counts too.
+    private var isThere: Bool {
+        get throws(DiskFault) {
+            try disk.names(in: Paths.folder(of: path)).contains { path.hasSuffix("/\($0)") }
+        }
+    }
+
+    private static let bytesAtMost = 1 << 16
 }
 
 /// The master keys of a server, as its file and its settings have them: 64 hexadecimal digits for each key, the newest last. The keys

@@ -1,6 +1,7 @@
 import ByteText
 import CivilTime
 import Copies
+import Disk
 import Domain
 import Engine
 import Gateway
@@ -27,7 +28,10 @@ enum RestoreCommand: ProgramCommand {
         let until = try context.arguments["until"].map { text throws(CommandFault) in try self.until(text) } ?? .end
         guard Restore.takes(to) else { throw .failed("\(to) is not empty. A restore never overwrites a store.") }
         let key = try context.arguments["master-key"].map { path throws(CommandFault) in
-            try MasterKeyFile(path: path).read()
+            // The file may be a pipe, from a program that decrypts it.
+            let isPrivate = (try? SystemDisk().status(of: path))?.isPrivate ?? true
+            let text = try Files.bytes(path, orElse: "The master key \(path) cannot be read")
+            return try MasterKeyFile.keys(text, isPrivate: isPrivate, of: path)
         }
         func restore(_ source: String) throws(CommandFault) -> Int32 {
             let restored = try Restore(from: source, to: to, until, masterKeys: key).run(context.terminal)
@@ -173,7 +177,7 @@ struct Restore {
         } catch {
             throw CommandFault(error)
         }
-        if let masterKeys { try folder.masterKey.replace(with: masterKeys) }
+        if let masterKeys { try Files.writeNew(masterKeys.text, to: folder.masterKey.path) }
         return restored
     }
 

@@ -53,22 +53,24 @@ struct ContentFolderTests {
     func unfinished() throws {
         let place = TemporaryFolder()
         let path = "\(place.path)/kept"
+        let other = ContentFolder(path: path)
         do {
-            let incoming = try ContentFolder(path: path).receive()
+            let incoming = try other.receive()
             try incoming.append([1])
-            #expect(files(path) == ["incoming/1"])
+            #expect(files(path).count == 1)
         }
         #expect(files(path).isEmpty)
-        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/1"))
-        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/9"))
+        for name in ["1", "9"] { try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/\(name)")) }
+        // What another process receives at this moment stays.
         let folder = ContentFolder(path: path)
+        let (one, two) = (try other.receive(), try folder.receive())
         folder.removeIncomplete()
-        #expect(files(path).isEmpty)
-        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/9"))
-        let incoming = try folder.receive()
-        folder.removeIncomplete()
-        #expect(files(path) == ["incoming/1"])
-        _ = incoming
+        #expect(files(path).count == 2 && !files(path).contains("incoming/9"))
+        try one.append([7])
+        try two.append([8])
+        let (first, second) = (try other.keep(one), try folder.keep(two))
+        #expect(try folder.open(first)?.read(atMost: 2) == [7])
+        #expect(try other.open(second)?.read(atMost: 2) == [8])
     }
 
     @Test("has a content that it has kept, whatever a power cut loses")
@@ -84,7 +86,8 @@ struct ContentFolderTests {
                     let content = try folder.open(digest)?.read(atMost: 10)
                     #expect(content == Array("abc".utf8), "after \(changes) changes, \(loss)")
                 }
-                // What was not finished is gone with the next content.
+                // What was not finished goes.
+                folder.removeIncomplete()
                 _ = try keep(folder, ["other"])
                 #expect(!disk.paths.contains { $0.contains("incoming") })
             }

@@ -67,7 +67,7 @@ struct MasterKeyFileTests {
     func once() throws {
         let (disk, one) = (FaultyDisk(), try keys("1"))
         let file = MasterKeyFile(path: MasterKeyFileTests.path, on: disk)
-        let other = try disk.open(MasterKeyFileTests.path + ".new", .readWrite)
+        let other = try disk.open(MasterKeyFileTests.path + ".lock", .readWrite)
         #expect(other.lock())
         #expect(throws: CommandFault.failed("Another process writes /data/master.key now.")) {
             _ = try file.make(one)

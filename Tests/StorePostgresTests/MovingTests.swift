@@ -65,16 +65,18 @@ struct MovingTests {
 
     @Test("waits for the end of another process that moves here, whose connection may outlive it")
     func turns() throws {
-        let hasBegun = Monitor(false)
+        let begun = Monitor<Bool?>(nil)
         let other = WorkerThread(name: "other move") { [settings] in
             let tables = try? PostgresTables(settings)
-            try? tables?.begin(MoveMark(hashKey: Hash128(high: 1, low: 2), sequence: 7))
-            hasBegun.change { $0 = true }
+            let isBegun = (try? tables?.begin(MoveMark(hashKey: Hash128(high: 1, low: 2), sequence: 7))) != nil
+            begun.change { $0 = isBegun }
             let _: Bool? = Monitor(false).wait(milliseconds: 700) { $0 ? true : nil }
             withExtendedLifetime(tables) {}
         }
-        let _: Bool? = hasBegun.wait(milliseconds: 60_000) { $0 ? true : nil }
+        #expect(begun.wait(milliseconds: 60_000) { $0 } == true)
+        let start = ContinuousClock.now
         #expect(rows(try move(try source()), .people) == 50)
+        #expect(ContinuousClock.now - start > .milliseconds(500))
         other.join()
     }
 
