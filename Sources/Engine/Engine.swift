@@ -565,7 +565,8 @@ package final class Engine: Sendable {
     /// Tries once to open the store again after a fault, and refuses the waiting calls if it cannot be opened. False at the end.
     private func recover(_ work: Work, waits: Bool) -> Bool {
         healthy.store(false, ordering: .relaxed)
-        if !waits, monotonic() < work.recoverAt { return queue.withLock { !$0.isStopping } }
+        // The last attempt does not wait for its time: the calls in the queue get an answer before the end.
+        if !waits, monotonic() < work.recoverAt, !queue.withLock({ $0.isStopping }) { return true }
         // The fault may have come from the sweep.
         work.isSweeping = true
         guard let fault = work.writer.recover() else {

@@ -18,13 +18,16 @@ struct EngineTests {
         let lanes = Monitor<[Int: Int]>([:])
         let deliveries = Monitor(0)
 
-        init(lanes count: Int = 2, limits: Engine.Limits = Engine.Limits(), store: (any Store)? = nil) {
+        init(
+            lanes count: Int = 2, limits: Engine.Limits = Engine.Limits(), store: (any Store)? = nil,
+            hasThread: Bool = true
+        ) {
             let failing = FailingStore(store ?? MemoryStore(hash: World.hash))
             let (clock, deliveries) = (clock, deliveries)
             self.store = failing
             engine = Engine(
                 store: failing, lanes: count, limits: limits, clock: { clock.now }, monotonic: { 0 },
-                observer: observer,
+                observer: observer, hasThread: hasThread,
                 deliver: { _, work in
                     deliveries.change { $0 += 1 }
                     work()
@@ -170,6 +173,24 @@ struct EngineTests {
         #expect(!fixture.engine.isHealthy || fixture.observer.recoveries.withLock { $0 } > 0)
         #expect(fixture.engine.submit([fixture.job(1, lane: 1, [.customerID: "1"])], lane: 1))
         #expect(fixture.wait(for: 2) != nil)
+    }
+
+    @Test("answers those who wait while the store is broken also at its end", arguments: [2, 1])
+    func brokenEnd(failedRecoveries: Int) throws {
+        let fixture = Fixture(hasThread: false)
+        fixture.store.failNextCommit(.before, failedRecoveries: failedRecoveries)
+        #expect(fixture.engine.submit([fixture.job(0, lane: 0, [.customerID: "0"])], lane: 0))
+        fixture.engine.step()
+        fixture.engine.step()
+        #expect(fixture.observer.faults.withLock { $0 } == 2, "the commit and the first attempt to recover")
+        // The next attempt is not due yet.
+        #expect(fixture.engine.submit([fixture.job(1, lane: 1, [.customerID: "1"])], lane: 1))
+        fixture.engine.step()
+        fixture.engine.stop()
+        switch (fixture.answers.withLock { $0[1] }, failedRecoveries) {
+        case (.failure(.fault), 2), (.success, 1): break
+        case (let answer, _): Issue.record("\(String(describing: answer))")
+        }
     }
 
     @Test("answers what is queued before it stops, and takes nothing after")
