@@ -390,7 +390,7 @@ let package = Package(
             "StorePostgres", ["Crypto", "Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
             files: ["Version1.sql"]),
         tests("Postgres", ["TestKit", "Threads"]),
-        tests("Gateway", ["Disk", "Domain", "HTTPMessage", "HTTPServer", "TestKit", "Threads"]),
+        tests("Gateway", ["ByteText", "Disk", "Domain", "HTTPMessage", "HTTPServer", "TestKit", "Threads"]),
         tests("Invocation"),
         tests("Outbound", ["HTTPServer", "TLS", "TestKit", "Threads"]),
         tests("JSON"),

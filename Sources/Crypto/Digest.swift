@@ -27,6 +27,13 @@ package struct Digest: Sendable {
     }
 }
 
+extension [UInt8] {
+    /// Appends the bytes of a digest.
+    package mutating func append(_ digest: Digest) {
+        unsafe Swift.withUnsafeBytes(of: digest.words) { unsafe append(contentsOf: $0) }
+    }
+}
+
 extension Digest: Hashable {
     package static func == (one: Digest, other: Digest) -> Bool {
         let (a, b) = (one.words, other.words)

@@ -11,12 +11,7 @@ package enum MerkleTree {
 
     /// The hash of two subtrees.
     package static func node(_ left: Digest, _ right: Digest, _ hasher: SHA256 = SHA256()) -> Digest {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(1 + 2 * Digest.byteCount)
-        bytes.append(1)
-        bytes += left.bytes
-        bytes += right.bytes
-        return hasher.digest(of: bytes.span)
+        hasher.digest(of: 1, left, right)
     }
 
     /// The hash of a list without leaves.

@@ -26,6 +26,18 @@ package final class SHA256 {
         }
     }
 
+    /// The digest of one byte and two digests.
+    func digest(of tag: UInt8, _ one: Digest, _ other: Digest) -> Digest {
+        // The byte is the last one of the first word, next to the digests.
+        let words = ((UInt64(tag) << 56).littleEndian, one.words, other.words)
+        begin()
+        let updated = unsafe withUnsafeBytes(of: words) { bytes in
+            unsafe EVP_DigestUpdate(context, bytes.baseAddress.map { unsafe $0 + 7 }, bytes.count - 7) == 1
+        }
+        precondition(updated, "OpenSSL could not make a digest.")
+        return finish()
+    }
+
     /// Begins a digest of several pieces.
     package func begin() {
         let begun = unsafe EVP_DigestInit_ex2(context, SHA256.algorithm, nil) == 1

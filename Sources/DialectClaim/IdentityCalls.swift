@@ -63,9 +63,10 @@ enum IdentityCalls {
             throw ClaimFault("user_id must not start with anonymous prefix")
         }
         _ = try caller.app(tools)
+        let user = ClaimDialect.identity(userID, caller, tools)
         return Claim(
-            anonymous: ClaimDialect.identity(anonymousID, caller, tools),
-            user: ClaimDialect.identity(userID, caller, tools))
+            anonymous: ClaimDialect.identity(anonymousID, caller, tools), user: user,
+            equals: tools.directory.strategy(of: caller.project).equalUserIDs(user, in: caller.project, tools.hash))
     }
 
     // MARK: - Properties

@@ -84,7 +84,13 @@ enum IdentityCalls {
             install = try Entitlements.identity(id, caller.world.userType, "device's user id", caller, tools)
         }
         return LinkAccessIdentity(
-            identity, user: user, newUser: newUser(caller, tools), install: install)
+            identity, user: user, newUser: newUser(caller, tools), install: install,
+            equals: equals(identity, caller, tools))
+    }
+
+    /// The same user's id in other dialects.
+    static func equals(_ identity: Identity, _ caller: Caller, _ tools: LoopTools) -> [IdentityKey] {
+        tools.directory.strategy(of: caller.project).equalUserIDs(identity, in: caller.project, tools.hash)
     }
 
     /// A new user's id, in the form of the clients' ids.

@@ -202,7 +202,8 @@ enum LegacyCalls {
         let identity = try self.identity(name, caller.world.identityType, caller, tools)
         let user = try self.identity(id, caller.world.userType, caller, tools)
         let link = LinkAccessIdentity(
-            identity, user: user, newUser: IdentityCalls.newUser(caller, tools), install: nil, findsOwner: true)
+            identity, user: user, newUser: IdentityCalls.newUser(caller, tools), install: nil, findsOwner: true,
+            equals: IdentityCalls.equals(identity, caller, tools))
         return Decoded(link)
     }
 

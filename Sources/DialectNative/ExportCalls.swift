@@ -82,8 +82,8 @@ enum ExportCalls {
                     guard let lines = try wanted.run(snapshot, in: project, at: now) else {
                         return Native.problem(
                             .conflict, code: "since_later_than_store",
-                            "since is later than the last call of the store: the store was restored, or is another. "
-                                + "Export everything again, without since.", id)
+                            "since or cursor is later than the last call of the store: the store was restored, or is "
+                                + "another. Export everything again, without both.", id)
                     }
                     return Response(.ok, contentType: "application/x-ndjson", body: lines)
                 }
@@ -130,14 +130,15 @@ private struct ProjectExport {
         (self.place, self.sums) = (place, sums)
     }
 
-    /// The lines; nil if `since` is later than the store.
+    /// The lines; nil if `since` or the cursor is later than the store.
     func run(_ snapshot: any Snapshot, in project: ProjectID, at moment: Instant) throws(StoreFault) -> [UInt8]? {
         var text = FactsText(sums, form)
         let begin: ExportPage.Place
+        let last = try snapshot.lastCall()
         if let place {
+            guard place.upTo <= last else { return nil }
             begin = place
         } else {
-            let last = try snapshot.lastCall()
             guard since <= last else { return nil }
             begin = ExportPage.Place(since: since, upTo: last)
             text.header(project, begin, at: moment)

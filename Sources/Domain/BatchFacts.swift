@@ -26,7 +26,8 @@ extension DecidingBatchFacts {
     package var peopleRead: Set<PersonID> { trace.people }
 
     package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
-        KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)
+        guard changes.contains(where: \.mayChangeFolds) else { return [] }
+        return KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)
     }
 
     package func holders(of identities: [Identity], limit: Int) -> [PersonID] {

@@ -25,6 +25,16 @@ package enum Change: Equatable, Sendable {
     case renamed(Named, String)
     /// The call's project has a new strategy.
     case strategySet(version: Int, Strategy)
+
+    /// Whether documents that the store derives may change with it: the folds of large groups, and the removed rows of runs.
+    var mayChangeFolds: Bool {
+        switch self {
+        case .documentPut, .merged, .mergeUndone, .personErased, .rowSuperseded: true
+        case .personMade, .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
+            .renamed, .strategySet:
+            false
+        }
+    }
 }
 
 /// A thing with a name that people can change.

@@ -11,7 +11,7 @@ package struct Packer: Sendable {
     package mutating func add(_ byte: UInt8) { bytes.append(byte) }
 
     /// Adds bytes without their number: whoever reads them knows it.
-    package mutating func add(plain bytes: some Collection<UInt8>) { self.bytes.append(contentsOf: bytes) }
+    package mutating func add(plain bytes: [UInt8]) { self.bytes += bytes }
 
     package mutating func add(_ value: UInt64) {
         var rest = value
@@ -46,8 +46,7 @@ package struct Packer: Sendable {
     package mutating func add(_ hash: Hash128) { add(fixed: hash.low, hash.high) }
 
     package mutating func add(fixed first: UInt64, _ second: UInt64) {
-        add(fixed: first)
-        add(fixed: second)
+        unsafe withUnsafeBytes(of: (first.littleEndian, second.littleEndian)) { unsafe bytes.append(contentsOf: $0) }
     }
 }
 
@@ -100,6 +99,12 @@ package struct Unpacker {
             value |= UInt64(byte) << UInt64(shift)
         }
         return value
+    }
+
+    /// Reads the 16 bytes of a hash.
+    package mutating func hash() -> Hash128? {
+        guard let low = fixed(), let high = fixed() else { return nil }
+        return Hash128(high: high, low: low)
     }
 
     /// Reads the id of a person.

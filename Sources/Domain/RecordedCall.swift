@@ -79,14 +79,14 @@ extension JournalEntry {
     /// also show the call. People that only got rows are not included.
     package var otherPeople: [PersonID] {
         var people: [PersonID] = []
-        // The people that the call made, and those that the list has.
+        // The people that the call made beside its own, and those that the list has.
         var seen: Set<PersonID> = []
         func add(_ other: PersonID) {
             if other != person, seen.insert(other).inserted { people.append(other) }
         }
         for change in changes {
             switch change {
-            case .personMade(let newcomer, _): seen.insert(newcomer)
+            case .personMade(let newcomer, _): if newcomer != person { seen.insert(newcomer) }
             case .linked(let person, _), .unlinked(let person, _, _): add(person)
             case .personErased(let person): add(person)
             case .merged(let merge), .mergeUndone(let merge):

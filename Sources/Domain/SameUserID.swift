@@ -57,25 +57,26 @@ package struct SameUserID: Sendable {
         var joined = Joined(changes)
         for change in changes {
             guard case .linked(let person, let identity) = change, let name = names[identity.key] else { continue }
-            for other in name.others {
+            // The last merge makes the root, so the order must always be the same.
+            let holders = name.others.flatMap { other in
                 var holders: [PersonID] = []
                 view.forEachHolder(of: other) { holders.append(view.id(of: $0)) }
-                // The last merge makes the root, so the order must always be the same.
-                for holder in holders.sorted() {
-                    guard joined.mayJoin(person, holder, view) else { continue }
-                    if !joined.areOne(person, holder, view) {
-                        guard !joined.isFull(joining: person, holder, bounds, view) else {
-                            full = .group
-                            continue
-                        }
-                        root = view.group(of: holder).root
+                return holders.sorted()
+            }
+            for holder in holders {
+                guard joined.mayJoin(person, holder, among: holders, view) else { continue }
+                if !joined.areOne(person, holder, view) {
+                    guard !joined.isFull(joining: person, holder, bounds, view) else {
+                        full = .group
+                        continue
                     }
-                    let merge = Merge(
-                        id: MergeID(rawValue: next.rawValue), from: person, into: holder, rule: .sameUserID)
-                    next = next.next
-                    merged.append(.merged(merge))
-                    joined.add(merge)
+                    root = view.group(of: holder).root
                 }
+                let merge = Merge(
+                    id: MergeID(rawValue: next.rawValue), from: person, into: holder, rule: .sameUserID)
+                next = next.next
+                merged.append(.merged(merge))
+                joined.add(merge)
             }
         }
         return (merged, full, root)
@@ -171,14 +172,26 @@ struct Joined {
 
     /// Whether equal user ids may merge two people. An undo of such a merge separates the two for good. Two users of the
     /// Linking dialect stay separate, because each has its own installs.
-    func mayJoin<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+    ///
+    /// - Parameter equals: all people with the equal user ids.
+    func mayJoin<V: DecisionFacts>(
+        _ one: PersonID, _ other: PersonID, among equals: [PersonID], _ view: V
+    ) -> Bool {
         if one == other || view.areMerged(one, other, by: .sameUserID)
             || merges.contains(where: { $0.rule == .sameUserID && $0.isBetween(one, other) })
             || view.document(SameUserID.parted(one, other)) != nil
         {
             return false
         }
-        return areOne(one, other, view) || view.linkedMember(of: one) == nil || view.linkedMember(of: other) == nil
+        if areOne(one, other, view) { return true }
+        // A third dialect's user must not connect two that an undo has parted.
+        let isParted = equals.contains { equal in
+            guard equal != one, equal != other else { return false }
+            return areOne(one, equal, view) && view.document(SameUserID.parted(equal, other)) != nil
+                || areOne(other, equal, view) && view.document(SameUserID.parted(equal, one)) != nil
+        }
+        if isParted { return false }
+        return view.linkedMember(of: one) == nil || view.linkedMember(of: other) == nil
     }
 
     /// Whether the groups of two people together would be too large.
@@ -240,9 +253,10 @@ extension JoinSameUserIDs {
         var next = stamp.person
         var merged: [Change] = []
         var joined = Joined([])
+        let equals = Dictionary(grouping: pairs, by: \.from).mapValues { $0.map(\.into) }
         for pair in pairs {
             guard view.person(pair.from, in: project) != nil, view.person(pair.into, in: project) != nil,
-                joined.mayJoin(pair.from, pair.into, view),
+                joined.mayJoin(pair.from, pair.into, among: equals[pair.from] ?? [], view),
                 joined.areOne(pair.from, pair.into, view)
                     || !joined.isFull(joining: pair.from, pair.into, view.strategy(of: project).guards.bounds, view)
             else { continue }

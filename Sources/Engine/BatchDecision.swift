@@ -161,7 +161,9 @@ struct BatchDecision {
                 outcome.changes += merges.changes
                 full = full ?? merges.full
             }
-            outcome.changes += facts.folds(after: outcome.changes, in: call.project)
+            let folds = facts.folds(after: outcome.changes, in: call.project)
+            // Appending nothing would copy the changes.
+            if !folds.isEmpty { outcome.changes += folds }
             let note = note(of: call, ruling, about: outcome.person, stamp, strategy)
             keep(JournalEntry(call, stamp, outcome, decision.answer, groupNote: note), facts)
             // The id is used, also if the call makes no person.
@@ -259,11 +261,13 @@ struct BatchDecision {
 
     /// The user ids among some identities that other dialects may also have; nil if there are none, or if the project does not
     /// merge equal user ids.
-    private func joining(_ identities: [Identity], _ call: Call, _ strategy: Strategy) -> SameUserID? {
+    private func joining(
+        _ identities: @autoclosure () -> [Identity], _ call: Call, _ strategy: Strategy
+    ) -> SameUserID? {
         guard strategy.guards.joinsSameUserIDs else { return nil }
         // A merge through another dialect must not connect a caller with a user for whom the caller has no proof.
         let proof = strategy.guards.requiresProof ? call.proof : nil
-        let userIDs = identities.filter { identity in
+        let userIDs = identities().filter { identity in
             SameUserID.types.contains(identity.type) && proof?.proves(identity.key) ?? true
         }
         if userIDs.isEmpty { return nil }

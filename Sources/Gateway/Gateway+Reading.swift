@@ -31,7 +31,8 @@ extension Gateway {
         _ watch: Endpoint.EndpointWatch, _ id: RequestID, _ exchange: Exchange, _ kind: CallKind
     ) throws(Rejection) -> Handling {
         let limit = limit(for: exchange)
-        let isTaken = watchers.watch(milliseconds: watch.waitMilliseconds) { [store] isLast in
+        let isTaken = watchers.watch(milliseconds: watch.waitMilliseconds, for: exchange.presence) {
+            [store] isLast in
             var response: Response?
             do throws(StoreFault) {
                 response = try store.read(until: limit()) { snapshot throws(StoreFault) in

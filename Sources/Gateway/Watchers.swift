@@ -1,5 +1,6 @@
 import Domain
 import Engine
+import HTTPServer
 import Threads
 
 /// Questions that wait for a commit. While questions wait, a thread checks regularly whether the store has a new commit.
@@ -7,8 +8,12 @@ import Threads
 final class Watchers: Sendable {
     private struct Watcher: Sendable {
         let deadline: UInt64
+        let client: ClientPresence
         /// Answers the question if an answer exists; the last look always answers.
         let look: @Sendable (_ isLast: Bool) -> Bool
+
+        /// Whether the next look is the last. A client that sends nothing more has mostly left, and gets the answer of now.
+        func isOver(at moment: UInt64) -> Bool { moment >= deadline || client.state != .there }
     }
 
     private struct State: Sendable {
@@ -38,22 +43,31 @@ final class Watchers: Sendable {
         if hasThread { thread.withLock { $0 = WorkerThread(name: "onym-watch") { [self] in run() } } }
     }
 
-    /// Looks at once, and again after each commit, until an answer exists or the time is over. Answers false if too many
-    /// questions wait already.
-    func watch(milliseconds: Int, _ look: @escaping @Sendable (_ isLast: Bool) -> Bool) -> Bool {
-        ask(Watcher(deadline: monotonic() &+ UInt64(milliseconds) * 1_000_000, look: look))
+    /// Looks at once, and again after each commit, until an answer exists, the time is over, or the client leaves. Answers false if
+    /// too many questions wait already.
+    func watch(
+        milliseconds: Int, for client: ClientPresence, _ look: @escaping @Sendable (_ isLast: Bool) -> Bool
+    ) -> Bool {
+        ask(Watcher(deadline: monotonic() &+ UInt64(milliseconds) * 1_000_000, client: client, look: look))
     }
 
     private func ask(_ watcher: Watcher) -> Bool {
         readers.submit { [self] in
-            let isLast = monotonic() >= watcher.deadline
-            if watcher.look(isLast) || isLast { return }
-            let isWaiting = state.change { state in
-                guard !state.isStopping, state.waiting.count < Watchers.watchersAtMost else { return false }
-                state.waiting.append(watcher)
-                return true
+            while true {
+                let isLast = watcher.isOver(at: monotonic())
+                let last = store.counts.lastSequence
+                if watcher.look(isLast) || isLast { return }
+                let isWaiting: Bool? = state.change { state in
+                    // The thread has already looked at a later commit than this look.
+                    if state.seen > last { return nil }
+                    guard !state.isStopping, state.waiting.count < Watchers.watchersAtMost else { return false }
+                    state.waiting.append(watcher)
+                    return true
+                }
+                guard let isWaiting else { continue }
+                if !isWaiting { _ = watcher.look(true) }
+                return
             }
-            if !isWaiting { _ = watcher.look(true) }
         }
     }
 
@@ -63,14 +77,14 @@ final class Watchers: Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
-    /// Repeats the questions for which a commit may have an answer, and the questions whose time is over.
+    /// Repeats the questions for which a commit may have an answer, and the questions whose time is over or whose client has left.
     func look() {
         let (now, last) = (monotonic(), store.counts.lastSequence)
         let due = state.withLock { state in
             let hasNews = last != state.seen
             state.seen = last
-            let due = hasNews ? state.waiting : state.waiting.filter { now >= $0.deadline }
-            state.waiting = hasNews ? [] : state.waiting.filter { now < $0.deadline }
+            let due = hasNews ? state.waiting : state.waiting.filter { $0.isOver(at: now) }
+            if hasNews { state.waiting = [] } else if !due.isEmpty { state.waiting.removeAll { $0.isOver(at: now) } }
             return due
         }
         for watcher in due where !ask(watcher) { _ = watcher.look(true) }

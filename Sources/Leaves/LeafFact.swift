@@ -183,17 +183,13 @@ extension LeafFact {
     package init?(unpacking unpacker: inout Unpacker) {
         func thing() -> Thing? { unpacker.small().flatMap(Thing.init) }
         func content() -> UInt64? { unpacker.fixed() }
-        func hash() -> Hash128? {
-            guard let low = unpacker.fixed(), let high = unpacker.fixed() else { return nil }
-            return Hash128(high: high, low: low)
-        }
         switch unpacker.byte() {
         case 1: self = .personMade
         case 2:
-            guard let type = unpacker.small(), let hash = hash() else { return nil }
+            guard let type = unpacker.small(), let hash = unpacker.hash() else { return nil }
             self = .linked(type: type, hash)
         case 3:
-            guard let type = unpacker.small(), let hash = hash() else { return nil }
+            guard let type = unpacker.small(), let hash = unpacker.hash() else { return nil }
             self = .unlinked(type: type, hash)
         case 4:
             guard let kind = unpacker.small(), let at = unpacker.zigzag(), let content = content() else { return nil }
@@ -202,7 +198,7 @@ extension LeafFact {
             guard let kind = unpacker.small(), let row = unpacker.zigzag() else { return nil }
             self = .rowSuperseded(kind: kind, row: row)
         case 6:
-            guard let kind = unpacker.small(), let key = hash(), let content = content() else { return nil }
+            guard let kind = unpacker.small(), let key = unpacker.hash(), let content = content() else { return nil }
             self = .documentPut(kind: kind, key: key, content: content)
         case 7:
             guard let id = unpacker.zigzag(), let from = unpacker.zigzag(), let into = unpacker.zigzag(),

@@ -63,15 +63,18 @@ package struct LeafMaker {
         return addition
     }
 
-    private mutating func nextSalt() -> [UInt8] {
+    private mutating func nextSalt() -> Hash128 {
         if usedSalts == salts.count { (salts, usedSalts) = (SecureRandom.bytes(LeafMaker.saltsAtOnce), 0) }
         defer { usedSalts += LeafOpening.saltBytes }
-        return Array(salts[usedSalts..<usedSalts + LeafOpening.saltBytes])
+        guard let salt = Hash128(salts.span.extracting(usedSalts..<usedSalts + LeafOpening.saltBytes)) else {
+            preconditionFailure("A salt has 16 bytes.")
+        }
+        return salt
     }
 
     /// The packed facts of a call by person, its own person first.
-    private static func facts(of entry: JournalEntry, _ hash: KeyedHash) -> [(person: Int64, facts: [UInt8])] {
-        var parts: [(person: Int64, facts: Packer)] = [(entry.person?.rawValue ?? 0, Packer(reserving: 64))]
+    private static func facts(of entry: JournalEntry, _ hash: KeyedHash) -> [(person: Int64, facts: Packer)] {
+        var parts = [(person: entry.person?.rawValue ?? 0, facts: Packer(reserving: 96))]
         var places: [Int64: Int] = [:]
         for change in entry.changes {
             guard let (person, fact, name) = LeafFact.of(change, hash) else { continue }
@@ -87,7 +90,7 @@ package struct LeafMaker {
             fact.pack(into: &parts[place].facts)
             name?.pack(into: &parts[place].facts)
         }
-        return parts.map { ($0.person, $0.facts.bytes) }
+        return parts
     }
 }
 
@@ -111,7 +114,7 @@ package struct FirstLeaf {
     package func content(last: Int64) -> [UInt8] {
         let journal = hasher.finish()
         var packer = Packer()
-        packer.add(plain: "onym".utf8)
+        packer.add(plain: Array("onym".utf8))
         packer.add(fixed: UInt64(bitPattern: last))
         packer.add(plain: journal.bytes)
         return packer.bytes

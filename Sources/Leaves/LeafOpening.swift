@@ -1,5 +1,5 @@
 package import Crypto
-import Domain
+package import Domain
 
 /// The columns of a journal row that its leaf commits to.
 package struct LeafColumns {
@@ -26,16 +26,23 @@ package struct LeafColumns {
         (self.reply, self.note) = (reply, note)
     }
 
-    /// The columns that an erasure removes.
-    fileprivate var content: [UInt8] {
-        var packer = Packer(reserving: 80 + requestID.utf8.count + (inputs?.count ?? 0) + reply.count)
-        packer.add(requestID)
-        for bytes in [replay, body, inputs, note.map { Array($0.utf8) }] {
+    /// Adds the columns that an erasure removes.
+    fileprivate func addContent(to packer: inout Packer) {
+        func add(_ bytes: [UInt8]?) {
             packer.add(bytes == nil ? 0 : 1 as UInt8)
             if let bytes { packer.add(bytes) }
         }
+        packer.add(requestID)
+        add(replay)
+        add(body)
+        add(inputs)
+        add(note.map { Array($0.utf8) })
         packer.add(reply)
-        return packer.bytes
+    }
+
+    /// About as many bytes as the content has.
+    fileprivate var contentBytes: Int {
+        80 + requestID.utf8.count + (inputs?.count ?? 0) + reply.count + (note?.utf8.count ?? 0)
     }
 
     fileprivate var head: [UInt8] {
@@ -49,7 +56,7 @@ package struct LeafColumns {
 package struct LeafOpening: Equatable {
     /// One part of a leaf.
     package enum Content: Equatable {
-        case open(salt: [UInt8], facts: [UInt8])
+        case open(salt: Hash128, facts: [UInt8])
         case sealed(Digest)
     }
 
@@ -61,7 +68,7 @@ package struct LeafOpening: Equatable {
 
     package private(set) var parts: [Part]
     /// The salt that the salts of all parts follow from; nil after a part was sealed, because its salt must not follow from anything.
-    private var root: [UInt8]?
+    private var root: Hash128?
 
     package static let saltBytes = 16
     private static let allOpen: UInt8 = 1
@@ -72,21 +79,22 @@ package struct LeafOpening: Equatable {
     /// - Parameters:
     ///   - person: the person of the call; 0 for a call about nobody.
     ///   - facts: the facts of each person, the call's own person first.
-    package init(salt: [UInt8], _ facts: [(person: Int64, facts: [UInt8])], _ hasher: SHA256) {
+    package init(salt: Hash128, _ facts: [(person: Int64, facts: Packer)], _ hasher: SHA256) {
         root = salt
         parts = facts.map { part in
             Part(
                 person: part.person,
-                content: .open(salt: LeafOpening.salt(salt, of: part.person, hasher), facts: part.facts))
+                content: .open(salt: LeafOpening.salt(salt, of: part.person, hasher), facts: part.facts.bytes))
         }
     }
 
-    /// The salt of a person of a call.
-    private static func salt(_ salt: [UInt8], of person: Int64, _ hasher: SHA256) -> [UInt8] {
+    /// The salt of a person of a call: the first bytes of a digest.
+    private static func salt(_ salt: Hash128, of person: Int64, _ hasher: SHA256) -> Hash128 {
         var packer = Packer(reserving: saltBytes + 8)
-        packer.add(plain: salt)
+        packer.add(salt)
         packer.add(fixed: UInt64(bitPattern: person))
-        return Array(hasher.digest(of: packer.bytes.span).bytes.prefix(saltBytes))
+        let words = hasher.digest(of: packer.bytes.span).words
+        return Hash128(high: UInt64(littleEndian: words.1), low: UInt64(littleEndian: words.0))
     }
 
     /// The bytes of the `opening` column. One salt stands for all parts until one of them is sealed.
@@ -94,7 +102,7 @@ package struct LeafOpening: Equatable {
         var packer = Packer(reserving: 128)
         if let root {
             packer.add(LeafOpening.allOpen)
-            packer.add(plain: root)
+            packer.add(root)
             for part in parts {
                 guard case .open(_, let facts) = part.content else { continue }
                 packer.add(zigzag: part.person)
@@ -108,7 +116,7 @@ package struct LeafOpening: Equatable {
             switch part.content {
             case .open(let salt, let facts):
                 packer.add(0 as UInt8)
-                packer.add(plain: salt)
+                packer.add(salt)
                 packer.add(facts)
             case .sealed(let commitment):
                 packer.add(1 as UInt8)
@@ -120,18 +128,18 @@ package struct LeafOpening: Equatable {
 
     package init?(packed bytes: [UInt8], _ hasher: SHA256) {
         var unpacker = Unpacker(bytes)
-        func take(_ count: Int) -> [UInt8]? {
+        func takeCommitment() -> Digest? {
             var taken: [UInt8] = []
-            for _ in 0..<count {
+            for _ in 0..<Digest.byteCount {
                 guard let byte = unpacker.byte() else { return nil }
                 taken.append(byte)
             }
-            return taken
+            return Digest(taken)
         }
         parts = []
         switch unpacker.byte() {
         case LeafOpening.allOpen:
-            guard let salt = take(LeafOpening.saltBytes) else { return nil }
+            guard let salt = unpacker.hash() else { return nil }
             root = salt
             while !unpacker.isAtEnd {
                 guard let person = unpacker.zigzag(), let facts = unpacker.bytes() else { return nil }
@@ -142,10 +150,10 @@ package struct LeafOpening: Equatable {
             while !unpacker.isAtEnd {
                 guard let person = unpacker.zigzag(), let kind = unpacker.byte() else { return nil }
                 if kind == 0 {
-                    guard let salt = take(LeafOpening.saltBytes), let facts = unpacker.bytes() else { return nil }
+                    guard let salt = unpacker.hash(), let facts = unpacker.bytes() else { return nil }
                     parts.append(Part(person: person, content: .open(salt: salt, facts: facts)))
                 } else {
-                    guard let commitment = take(Digest.byteCount).flatMap({ Digest($0) }) else { return nil }
+                    guard let commitment = takeCommitment() else { return nil }
                     parts.append(Part(person: person, content: .sealed(commitment)))
                 }
             }
@@ -180,14 +188,13 @@ package struct LeafOpening: Equatable {
         switch part.content {
         case .sealed(let commitment): return commitment
         case .open(let salt, let facts):
-            var packer = Packer(reserving: salt.count + facts.count + 20)
-            packer.add(plain: salt)
+            var packer = Packer(
+                reserving: LeafOpening.saltBytes + 20 + facts.count + (place == 0 ? columns.contentBytes : 0))
+            packer.add(salt)
             packer.add(fixed: UInt64(bitPattern: columns.sequence), UInt64(bitPattern: part.person))
             packer.add(facts)
-            hasher.begin()
-            hasher.update(packer.bytes)
-            if place == 0 { hasher.update(columns.content) }
-            return hasher.finish()
+            if place == 0 { columns.addContent(to: &packer) }
+            return hasher.digest(of: packer.bytes.span)
         }
     }
 
@@ -199,7 +206,7 @@ package struct LeafOpening: Equatable {
     /// The bytes that the leaf of a call is the hash of (``LeafContent``).
     package func content(_ columns: LeafColumns, _ hasher: SHA256) -> [UInt8] {
         var content = columns.head
-        for place in parts.indices { content += commitment(place, columns, hasher).bytes }
+        for place in parts.indices { content.append(commitment(place, columns, hasher)) }
         return content
     }
 
@@ -219,5 +226,11 @@ package struct LeafOpening: Equatable {
     }
 
     /// The first bytes of a leaf, which name the row that differs from its leaf.
-    package static func mark(of leaf: Digest) -> [UInt8] { Array(leaf.bytes.prefix(4)) }
+    package static func mark(of leaf: Digest) -> [UInt8] {
+        let first = UInt64(littleEndian: leaf.words.0)
+        return [
+            UInt8(truncatingIfNeeded: first), UInt8(truncatingIfNeeded: first >> 8),
+            UInt8(truncatingIfNeeded: first >> 16), UInt8(truncatingIfNeeded: first >> 24),
+        ]
+    }
 }

@@ -1,3 +1,4 @@
+import ByteText
 import Domain
 import Foundation
 import TestKit
@@ -30,9 +31,34 @@ struct NumbersTests {
         for id in ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"] {
             for year in ["0001", "9999"] { cursors.append(Data(#"["\#(year)-01-01T00:00:00Z","\#(id)"]"#.utf8)) }
         }
-        return cursors.map {
-            $0.base64EncodedString().addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+        // Some lists have the letters for addresses, and others those of usual Base64.
+        return cursors.flatMap {
+            [
+                Base64.encodeForAddresses(Array($0)),
+                $0.base64EncodedString().addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "",
+            ]
         }
+    }()
+
+    /// Places of an export of all people, with the sums of no line.
+    private static let places: [String] = {
+        var places: [String] = []
+        for since in integers {
+            for upTo in integers + [1] {
+                for part in 0...2 as ClosedRange<UInt8> {
+                    for after in integers {
+                        var packer = Packer()
+                        packer.add(UInt64(bitPattern: since))
+                        packer.add(UInt64(bitPattern: upTo))
+                        packer.add(part)
+                        packer.add(UInt64(bitPattern: after))
+                        for _ in 0..<2 * ExportedFact.Kind.allCases.count { packer.add(0 as UInt8) }
+                        places.append(Base64.encodeForAddresses(packer.bytes))
+                    }
+                }
+            }
+        }
+        return places
     }()
 
     @Test("a GET is answered the same whatever its Content-Type says, which is of no body")
@@ -66,6 +92,9 @@ struct NumbersTests {
             }
             if route.path.hasPrefix("/onym/v1/people/") || route.path.hasPrefix("/v1/events") {
                 for cursor in Self.cursors { try scene.call(route, "\(good)?cursor=\(cursor)", "cursor") }
+            }
+            if route.path == "/onym/v1/export" {
+                for place in Self.places { try scene.call(route, "\(good)?cursor=\(place)", "cursor") }
             }
             guard let body = route.body else { continue }
             for number in Self.numbers.dropLast() {

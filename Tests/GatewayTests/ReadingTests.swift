@@ -91,6 +91,28 @@ struct ReadingTests {
         withExtendedLifetime(wire) {}
     }
 
+    @Test("that waits for a commit makes room when its client leaves")
+    func waitingClients() throws {
+        let held = try Held(Self.times(Self.never, silent: Self.never))
+        // So many may wait at once.
+        for _ in 0..<1024 {
+            let wire = try Wire(port: held.server.port)
+            try wire.send("GET /onym/v1/changes?after=9999&wait=60 HTTP/1.1\r\n" + held.fields)
+            wire.close()
+        }
+        // Without room the answer comes at once. Whoever has left is noticed a little later.
+        var took = Duration.zero
+        for _ in 0..<20 where took < .milliseconds(900) {
+            took = try ContinuousClock().measure {
+                let answer = try held.server.client.call(
+                    "GET", "/onym/v1/changes?after=9999&wait=1",
+                    fields: [("Authorization", "Bearer \(held.server.credentials.adminKey)")])
+                #expect(answer.status == 200, "\(answer)")
+            }
+        }
+        #expect(took >= .milliseconds(900))
+    }
+
     @Test("has no part in what others read when it has ended")
     func othersGoOn() throws {
         let held = try Held(Self.times(20, silent: 20))

@@ -458,6 +458,127 @@ struct AttackTests {
         #expect((hedy.object["members"] as? [String])?.count == 3, "\(hedy)")
     }
 
+    /// An administrator merges somebody into the user bob, and a client then names mallory there.
+    @Test(
+        "whom an administrator has merged into a user is nobody else's, whatever dialect names another user",
+        arguments: stores)
+    func mergedIntoUser(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, hasAda: false)
+        func merge(_ from: String, _ into: String) throws -> Scene.Answer {
+            let people = try [from, into].map { try scene.administer("GET", "/people/\($0)").told("id") }
+            return try scene.administer("POST", "/merges", #"{"from":"\#(people[0])","into":"\#(people[1])"}"#)
+        }
+        func count(_ name: String) throws -> Int? {
+            (try scene.administer("GET", "/people/\(name)").object["members"] as? [String])?.count
+        }
+        let login = #"{"environment":"production","known_identities":{"customerid":"bob"}}"#
+        for joinsEqualIDs in [false, true] {
+            let turn = joinsEqualIDs ? "2" : "1"
+            try scene.administer("PUT", "/strategy", #"{"same_user_id":\#(joinsEqualIDs)}"#)
+            let bob = "bob\(turn)"
+            #expect(try scene.backEnd("/v1/login", login.replacing("bob", with: bob)).status == 200)
+            // A visitor of the Claim dialect, an install of the Entitlements dialect, and one of the Linking dialect.
+            let visitor = "owl_anon_\(turn)"
+            let properties = #"{"user_id":"\#(visitor)","properties":{"plan":"x"}}"#
+            #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+            #expect(try scene.access("POST", "/v3/users/QON_\(turn)", "{}").status == 201)
+            let install = try scene.call(
+                "POST", "/sdk/installs",
+                """
+                {"app_id":"\(scene.credentials.linkingAppID)","secret":"\(scene.credentials.linkingAppSecret)",\
+                "device":{"class":"phone","os":"android","model":"Pixel"},"sdk":{"version":"1.0"}}
+                """, [])
+            for one in [
+                "claim_anonymous_id:\(visitor)", "sandbox_user_id:QON_\(turn)",
+                "linking_install_id:\(install.told("install_id"))",
+            ] {
+                #expect(try merge(one, "customerid:\(bob)").status == 200, "\(one)")
+            }
+            let whole = try count("customerid:\(bob)")
+            #expect(whole == 4)
+            func claim(_ user: String) throws -> Int {
+                try scene.claim(
+                    "POST", "/v1/identity/claim", #"{"anonymous_id":"\#(visitor)","user_id":"\#(user)"}"#
+                ).status
+            }
+            func identify(_ user: String) throws -> Int {
+                try scene.access("POST", "/v3/identities/\(user)", #"{"user_id":"QON_\#(turn)"}"#).status
+            }
+            func link(_ user: String) throws -> Int {
+                let code = try scene.call(
+                    "POST", "/users/auth-code", #"{"external_id":"\#(user)"}"#,
+                    [("Authorization", "Bearer \(scene.credentials.linkingKey)")]
+                ).told("authentication_code")
+                return try scene.call(
+                    "POST", "/sdk/users/link", #"{"authentication_code":"\#(code)"}"#,
+                    [("Authorization", "Bearer \(install.told("token"))")]
+                ).status
+            }
+            let mallory = "mallory\(turn)"
+            #expect(try claim(mallory) == 409)
+            #expect(try identify(mallory) == 422)
+            #expect(try link(mallory) == 409)
+            #expect(try count("customerid:\(bob)") == whole)
+            // Where equal user ids are one human's, bob is bob in each dialect.
+            if joinsEqualIDs {
+                #expect(try claim(bob) == 200)
+                #expect(try identify(bob) == 201)
+                #expect(try link(bob) == 200)
+            } else {
+                #expect(try claim(bob) == 409)
+            }
+        }
+    }
+
+    @Test("a claim joins no two users of the Linking dialect, whom no administrator may join", arguments: stores)
+    func claimOfLinkedUsers(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, preset: "segment", hasAda: false)
+        func install(_ external: String) throws -> String {
+            let code = try scene.call(
+                "POST", "/users/auth-code", #"{"external_id":"\#(external)"}"#,
+                [("Authorization", "Bearer \(scene.credentials.linkingKey)")])
+            let made = try scene.call(
+                "POST", "/sdk/users",
+                """
+                {"authentication_code":"\(code.told("authentication_code"))",\
+                "install_key":"\(UUID().uuidString)","device":{"class":"phone"}}
+                """, [])
+            return made.told("user_id")
+        }
+        let users = try ["e1", "e2"].map(install)
+        for (name, user) in zip(["owl_anon_a", "v"], users) {
+            let properties = #"{"user_id":"\#(name)","properties":{"plan":"x"}}"#
+            #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+            let type = name == "v" ? "claim_user_id" : "claim_anonymous_id"
+            let person = try scene.administer("GET", "/people/\(type):\(name)").told("id")
+            let merge = try scene.administer("POST", "/merges", #"{"from":"\#(person)","into":"\#(user)"}"#)
+            #expect(merge.status == 200, "\(merge)")
+        }
+        let refused = try scene.administer("POST", "/merges", #"{"from":"\#(users[0])","into":"\#(users[1])"}"#)
+        #expect(refused.status == 409)
+        let claim = try scene.claim("POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_a","user_id":"v"}"#)
+        #expect(claim.status == 409, "\(claim)")
+    }
+
+    @Test("equal user ids that an undo has parted are not joined again by way of a third dialect", arguments: stores)
+    func partedByThird(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, hasAda: false)
+        try scene.administer("PUT", "/strategy", #"{"same_user_id":true}"#)
+        let login = #"{"environment":"production","known_identities":{"customerid":"7777"}}"#
+        let first = try scene.backEnd("/v1/login", login).told("mpid")
+        let claim = #"{"anonymous_id":"owl_anon_7","user_id":"7777"}"#
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim).status == 200)
+        let merges = try scene.administer("GET", "/people/\(first)").object["merges"] as? [[String: Any]] ?? []
+        let merge = try #require(merges.first { $0["rule"] as? String == "same_user_id" })
+        #expect(try scene.administer("POST", "/merges/\(merge["id"] ?? "")/undo", "{}").status == 200)
+        #expect(try scene.access("POST", "/v3/users/QON_seven", "{}").status == 201)
+        #expect(try scene.access("POST", "/v3/identities/7777", #"{"user_id":"QON_seven"}"#).status == 201)
+        let roots = try ["customerid:7777", "claim_user_id:7777"].map {
+            try scene.administer("GET", "/people/\($0)").told("root")
+        }
+        #expect(Set(roots).count == 2, "\(roots)")
+    }
+
     // MARK: - Linking
 
     @Test("an install's token, or the app's secret, links and erases nobody else", arguments: stores)

@@ -3,10 +3,13 @@
 package struct Claim: Act {
     package let anonymous: Identity
     package let user: Identity
+    /// The user's id in other dialects (``Strategy/equalUserIDs(_:in:_:)``). A kept claim has no value from which they would follow.
+    package let equals: [IdentityKey]
 
-    package init(anonymous: Identity, user: Identity) {
+    package init(anonymous: Identity, user: Identity, equals: [IdentityKey] = []) {
         self.anonymous = anonymous
         self.user = user
+        self.equals = equals
     }
 }
 
@@ -24,14 +27,14 @@ package struct Claimed: Equatable, Sendable {
 
 extension Claim {
     package static var kinds: [ActKind] { [.claim] }
-    package var subjects: Subjects { Subjects(speaksFor: [user], mentions: [anonymous.key]) }
+    package var subjects: Subjects { Subjects(speaksFor: [user], mentions: [anonymous.key] + equals) }
     package var byteCount: Int { 256 }
 
     /// Merges the anonymous person into the known user. If the two are one for another reason, the claim supports that reason:
     /// the user keeps the anonymous id if the other merge is undone.
     ///
-    /// Throws `claimedByAnother` if the anonymous id belongs to another known user: a device that two users share must not
-    /// merge these users. Throws `full` if the user's group would be too large.
+    /// Throws `claimedByAnother` if the anonymous id belongs to another known user of any dialect: a device that two users share must
+    /// not merge these users. Throws `full` if the user's group would be too large.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Claimed> {
@@ -52,8 +55,16 @@ extension Claim {
         // The rows and identities of the anonymous person's group.
         let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         // A shared device must not merge two known users.
-        guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
+        guard gathered.identities[.claimUserID, default: 0] == 0,
+            anonymousPerson.map({ view.isOfOtherUser($0, than: equals, in: project) }) != true
+        else { throw .claimedByAnother }
         if let userPerson {
+            // Two users of the Linking dialect stay apart, as an administrator's merge keeps them.
+            if let anonymousPerson, gathered.identities.contains(where: { $0.value > 0 && $0.key.dialect == .linking }),
+                view.reasonToKeepApart(anonymousPerson, userPerson) != nil
+            {
+                throw .claimedByAnother
+            }
             let joining = anonymousPerson.map { view.group(of: $0) } ?? Group(alone: stamp.person)
             if view.isFull(joining: joining, view.group(of: userPerson), view.strategy(of: project).guards.bounds) {
                 throw .full(.group, about: userPerson)

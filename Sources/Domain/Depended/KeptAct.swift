@@ -156,9 +156,7 @@ extension Unpacker {
     /// Reads an identity without its value.
     mutating func identity() -> Identity? {
         guard let type = byte().flatMap(IdentityType.init(rawValue:)) else { return nil }
-        var bytes: [UInt8] = []
-        while bytes.count < 16, let byte = byte() { bytes.append(byte) }
-        return Hash128(bytes.span).map { Identity(type, without: IdentityKey(hash: $0)) }
+        return hash().map { Identity(type, without: IdentityKey(hash: $0)) }
     }
 }
 
@@ -204,11 +202,18 @@ extension Claim: KeptAct {
     package func pack(into packer: inout Packer, _ strategy: Strategy) {
         packer.add(hashOf: anonymous)
         packer.add(hashOf: user)
+        // Older versions kept none.
+        for key in equals { packer.add(key.hash) }
     }
 
     package init?(unpacking unpacker: inout Unpacker) {
         guard let anonymous = unpacker.identity(), let user = unpacker.identity() else { return nil }
-        self.init(anonymous: anonymous, user: user)
+        var equals: [IdentityKey] = []
+        while !unpacker.isAtEnd {
+            guard let hash = unpacker.hash(), equals.count < SameUserID.types.count else { return nil }
+            equals.append(IdentityKey(hash: hash))
+        }
+        self.init(anonymous: anonymous, user: user, equals: equals)
     }
 }
 

@@ -9,10 +9,14 @@ package struct LinkAccessIdentity: Act {
     package let install: Identity?
     /// Whether the call answers the owner of an identity that another user has. Otherwise the call is refused.
     package let findsOwner: Bool
+    /// The same user's id in other dialects (``Strategy/equalUserIDs(_:in:_:)``).
+    package let equals: [IdentityKey]
 
     package init(
-        _ identity: Identity, user: Identity?, newUser: Identity, install: Identity?, findsOwner: Bool = false
+        _ identity: Identity, user: Identity?, newUser: Identity, install: Identity?, findsOwner: Bool = false,
+        equals: [IdentityKey] = []
     ) {
+        self.equals = equals
         self.identity = identity
         self.user = user
         self.newUser = newUser
@@ -21,12 +25,16 @@ package struct LinkAccessIdentity: Act {
     }
 
     package static var kinds: [ActKind] { [.accessIdentity] }
-    package var subjects: Subjects { Subjects(speaksFor: [identity, user, install].compactMap { $0 }) }
+    /// The decision needs the value of the identity, which no kept act has. It reads a group only to refuse.
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects {
+        Subjects(speaksFor: [identity, user, install].compactMap { $0 }, mentions: equals)
+    }
     package var byteCount: Int { 1024 }
 
     /// Links the identity to the user, or to a new user. Throws `identityOfNobody` for an unknown user, `identityRepeated`,
-    /// `userHasIdentity`, `identityTaken`, and `sessionMismatch` for an unknown install. A link never changes, because
-    /// purchases belong to the identity, and a login must not move them.
+    /// `userHasIdentity`, also for a user in the group of another known user, `identityTaken`, and `sessionMismatch` for an unknown
+    /// install. A link never changes, because purchases belong to the identity, and a login must not move them.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -41,6 +49,9 @@ package struct LinkAccessIdentity: Act {
             if found.identity?.hasSameBytes(as: identity.value) == true { throw .identityRepeated }
             if found.identity != nil, !findsOwner { throw .userHasIdentity }
             guard owner == nil else { throw .identityTaken }
+            if found.identity == nil, view.isOfOtherUser(found.person, than: equals, in: project) {
+                throw .userHasIdentity
+            }
             target =
                 found.identity == nil
                 ? found

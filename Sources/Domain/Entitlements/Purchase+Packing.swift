@@ -244,15 +244,6 @@ extension Unpacker {
         }
     }
 
-    mutating func hash() -> Hash128? {
-        var bytes: [UInt8] = []
-        for _ in 0..<16 {
-            guard let byte = byte() else { return nil }
-            bytes.append(byte)
-        }
-        return Hash128(bytes.span)
-    }
-
     mutating func hashes() -> [Hash128]? {
         guard let count = integer() else { return nil }
         var hashes: [Hash128] = []

@@ -219,9 +219,9 @@ package struct LinkLate: Act {
     }
     package var byteCount: Int { 512 }
 
-    /// Gives the external id of the code to the install's user. Throws `notConfigured`, `installDisabled`, `alreadyLinked`,
-    /// `invalidCode`, and `externalIDTaken` if another person holds the external id: a code must not merge two existing
-    /// users. The code then stays valid.
+    /// Gives the external id of the code to the install's user. Throws `notConfigured`, `installDisabled`, `alreadyLinked`, also for
+    /// an install in the group of another known user, `invalidCode`, and `externalIDTaken` if another person holds the external id: a
+    /// code must not merge two existing users. The code then stays valid.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -241,6 +241,8 @@ package struct LinkLate: Act {
         // The code stays valid: after a reset it can restore the other user.
         guard view.holder(of: external) == nil else { throw .externalIDTaken }
         let user = install.user ?? view.linkedMember(of: install.person) ?? install.person
+        let equals = view.strategy(of: project).equalUserIDs(external, in: project, hash)
+        guard !view.isOfOtherUser(user, than: equals, in: project) else { throw .alreadyLinked }
         install.externalKey = external.key
         code.redemption = LinkCode.Redemption(
             install: install.id, installKey: caller.name.key.hash, isRestored: false, at: stamp.at)
