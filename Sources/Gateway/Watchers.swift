@@ -83,9 +83,10 @@ final class Watchers: Sendable {
         let due = state.withLock { state in
             let hasNews = last != state.seen
             state.seen = last
-            let due = hasNews ? state.waiting : state.waiting.filter { $0.isOver(at: now) }
-            if hasNews { state.waiting = [] } else if !due.isEmpty { state.waiting.removeAll { $0.isOver(at: now) } }
-            return due
+            // Each is asked once: a client may leave at any moment, and then its question must not be lost.
+            let first = state.waiting.partition { hasNews || $0.isOver(at: now) }
+            defer { state.waiting.removeSubrange(first...) }
+            return Array(state.waiting[first...])
         }
         for watcher in due where !ask(watcher) { _ = watcher.look(true) }
     }
