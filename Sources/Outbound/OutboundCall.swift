@@ -67,13 +67,26 @@ package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
         guard !text.utf8.contains(0), let url = unsafe curl_url() else { return nil }
         defer { unsafe curl_url_cleanup(url) }
         guard unsafe curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK else { return nil }
-        var scheme: UnsafeMutablePointer<CChar>?
-        guard unsafe curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK, let scheme = unsafe scheme else {
-            return nil
+        func part(_ part: CURLUPart) -> String? {
+            var text: UnsafeMutablePointer<CChar>?
+            guard unsafe curl_url_get(url, part, &text, 0) == CURLUE_OK, let text = unsafe text else { return nil }
+            defer { unsafe curl_free(text) }
+            return unsafe String(cString: text)
         }
-        defer { unsafe curl_free(scheme) }
-        guard unsafe ["http", "https"].contains(String(cString: scheme)) else { return nil }
+        guard let scheme = part(CURLUPART_SCHEME), ["http", "https"].contains(scheme),
+            let host = part(CURLUPART_HOST), OutboundURL.isHost(host), part(CURLUPART_PORT) != "0",
+            part(CURLUPART_FRAGMENT) == nil
+        else { return nil }
         description = text
+    }
+
+    /// Whether a server can have a name or an address of this form. libcurl has already read numbers as an address of IPv4.
+    private static func isHost(_ host: String) -> Bool {
+        if host.hasPrefix("[") { return true }
+        let labels = (host.hasSuffix(".") ? host.dropLast() : host[...])
+            .split(separator: ".", omittingEmptySubsequences: false)
+        let areNumbers = labels.allSatisfy { $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
+        return !labels.contains("") && (!areNumbers || labels.count == 4 && labels.allSatisfy { UInt8($0) != nil })
     }
 }
 
