@@ -199,15 +199,16 @@ struct OutboundTests {
         "go to addresses of HTTP only",
         arguments: [
             "file:///etc/passwd", "ftp://host/", "gopher://host/", "", "/path", "http://", "http://a b/", "host:80",
-            "http://host:0/", "http://a..b/", "http://.a/", "http://1.2.3.4.5/", "http://1.2.3.400/", "http://host/#part",
+            "http://host:0/", "http://a..b/", "http://.a/", "http://1.2.3.4.5/", "http://1.2.3.400/",
+            "http://host/#part",
         ])
     func addresses(_ text: String) { #expect(OutboundURL(text) == nil) }
 
     @Test(
         "have names and addresses of all usual forms",
         arguments: [
-            "http://host", "https://a.b.example.:8443/p?q=1", "http://127.0.0.1:1/", "http://127.1/", "http://[::1]:80/",
-            "http://4you.example/", "http://xn--bcher-kva.example/", "http://a_b/",
+            "http://host", "https://a.b.example.:8443/p?q=1", "http://127.0.0.1:1/", "http://127.1/",
+            "http://[::1]:80/", "http://4you.example/", "http://xn--bcher-kva.example/", "http://a_b/",
         ])
     func usualAddresses(_ text: String) { #expect(OutboundURL(text) != nil) }
 
