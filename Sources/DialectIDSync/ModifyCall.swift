@@ -39,7 +39,12 @@ enum ModifyCall {
                 guard let items else {
                     throw JSONFault(.wrong("is required: an array of changes"), at: "identity_changes")
                 }
-                return Decoded(Modify(person: PersonID(rawValue: id), items: items), replayKey: frame.replayKey)
+                let strategy = tools.directory.strategy(of: caller.project)
+                let equals = items.compactMap(\.new).filter { $0.type == .customerID }.flatMap {
+                    strategy.equalUserIDs($0, in: caller.project, tools.hash)
+                }
+                return Decoded(
+                    Modify(person: PersonID(rawValue: id), items: items, equals: equals), replayKey: frame.replayKey)
             }
         } catch {
             throw IDSyncFault(error)

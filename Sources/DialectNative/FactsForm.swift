@@ -166,9 +166,11 @@ struct FactsForm {
             return .key(Identity(.importedID, text, in: project, hash: hash))
         }
         guard let text = members.text(id) else { throw missing(id) }
-        guard let number = Int64(text), String(number) == text, number != 0 else {
+        // Lists of people begin after the least number.
+        guard let number = Int64(text), String(number) == text, number != 0, number != .min else {
             throw Misfit(
-                reason: .malformed, detail: "\(id) must be a string with a number of 64 bits that is not 0.")
+                reason: .malformed,
+                detail: "\(id) must be a string with a number of 64 bits that is not 0 and not \(Int64.min).")
         }
         return .id(PersonID(rawValue: number))
     }

@@ -23,10 +23,13 @@ package struct Modify: Act {
     package let person: PersonID
     /// The changes in their order. Each change starts from the result of the change before it.
     package let items: [Item]
+    /// The new user ids in other dialects (``Strategy/equalUserIDs(_:in:_:)``). The log of calls does not keep them.
+    package let equals: [IdentityKey]
 
-    package init(person: PersonID, items: [Item]) {
+    package init(person: PersonID, items: [Item], equals: [IdentityKey] = []) {
         self.person = person
         self.items = items
+        self.equals = equals
     }
 
     /// The identities that the items remove or add, each once.
@@ -64,7 +67,7 @@ extension Modify {
     package static var isDecidedInMemory: Bool { true }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects {
-        Subjects(limitedBy: identities, speaksFor: items.compactMap(\.new), about: person)
+        Subjects(limitedBy: identities, speaksFor: items.compactMap(\.new), mentions: equals, about: person)
     }
     package var byteCount: Int {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
@@ -73,8 +76,9 @@ extension Modify {
     /// Removes and adds the identities in their order. An item whose new value is its old value changes nothing if the
     /// person holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and
     /// `immutableIdentity` if a person would change an immutable value, or if a unique and immutable value belongs to
-    /// another person. Throws `limitReached` for one value too many of a type, and `full` if the person has no room. A unique value moves to the person, because the caller says
-    /// that the value belongs to this person.
+    /// another person. Throws `limitReached` for one value too many of a type, and `full` if the person has no room. Throws
+    /// `personOfOtherUser` for a new login identity of an anonymous person in the group of another user. A unique value moves to
+    /// the person, because the caller says that the value belongs to this person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Modified> {
@@ -86,6 +90,7 @@ extension Modify {
             modifying.held[key] = type
             return true
         }
+        let isAnonymous = !modifying.held.values.contains(where: strategy.makesKnown)
         for item in items where !item.isEmpty {
             let isUnchanged = item.isUnchanged
             if isUnchanged, let new = item.new, modifying.held[new.key] != nil { continue }
@@ -102,6 +107,11 @@ extension Modify {
                     Resolution.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
                 {
                     throw .immutableIdentity(item.type)
+                }
+                if isAnonymous, strategy.makesKnown(new.type), Resolution.reasonToSetAside(new, strategy, view) == nil,
+                    view.isOfOtherUser(person, than: [new.key] + equals, in: project)
+                {
+                    throw .personOfOtherUser
                 }
                 try modifying.add(new, strategy, view)
             }
@@ -234,6 +244,13 @@ extension Refusal {
             : "By this project's strategy, the value of \(type.name) never changes."
         return Refusal(.invalid, "immutable_identity", message, isJournalled: true)
     }
+}
+
+extension Refusal {
+    package static let personOfOtherUser = Refusal(
+        .invalid, "person_of_other_user",
+        "The person is one with a user that has another login identity. Log the new user in with \"login\".",
+        isJournalled: true)
 }
 
 extension ActKind {

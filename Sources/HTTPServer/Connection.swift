@@ -480,7 +480,8 @@ final class Connection: StreamOwner {
             } else {
                 stream.send(output)
             }
-            output.removeAll(keepingCapacity: output.capacity <= Connection.keptBytes)
+            // A client that reads slowly has the rest in its stream, and needs no room here beside it.
+            output.removeAll(keepingCapacity: stream.queuedBytes == 0 && output.capacity <= Connection.keptBytes)
         }
         if stage == .finishing, waiting.isEmpty { linger() }
     }

@@ -23,7 +23,8 @@ final class ClockWatch: Sendable {
     static let storeSlack: Int64 = 120_000
     static let stepSlack: Int64 = 30_000
     private static let stepShownNanoseconds: UInt64 = 3600 * 1_000_000_000
-    private static let pauseMilliseconds = 60_000
+    /// A clock that is set for a shorter time, and without a call, harms nobody.
+    private static let pauseMilliseconds = 5_000
     private static let stepsAtMost = 20
 
     private let clock: @Sendable () -> Instant

@@ -157,7 +157,7 @@ struct Restore {
                 let folder = DataFolder(path: place)
                 let restored = try fill(folder)
                 try checkLast(restored, in: folder)
-                if notes, !restored.isClean { try note(restored, in: folder) }
+                if notes, !restored.isClean { try note(restored, in: folder) } else { try makeHead(in: folder) }
                 try examine(folder, terminal)
                 try move(from: place)
                 return restored
@@ -214,6 +214,14 @@ struct Restore {
         }
     }
 
+    private func makeHead(in folder: DataFolder) throws(CommandFault) {
+        do throws(StoreFault) {
+            try folder.store.makeHead()
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+
     /// Journals that later calls may be gone.
     private func note(_ restored: CopyReader.Restored, in folder: DataFolder) throws(CommandFault) {
         do throws(StoreFault) {
@@ -233,7 +241,7 @@ struct Restore {
             throw CommandFault(error)
         }
         for finding in findings { terminal.note("\(finding.code): \(finding.description)") }
-        if !findings.isEmpty { throw .failed("The restored store is damaged.") }
+        if !findings.allSatisfy(\.isWarning) { throw .failed("The restored store is damaged.") }
     }
 }
 

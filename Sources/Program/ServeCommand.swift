@@ -56,7 +56,7 @@ enum ServeCommand: ProgramCommand {
             try keep(made, folder, settings, context.terminal)
         }
         if let fault = opened.embedded?.store.headFault {
-            logger.log(.warning, "The store does not notice lost calls.", [("reason", .text(fault))])
+            logger.log(.warning, "Lost calls may stay unnoticed.", [("reason", .text(fault))])
         }
         let store = opened.store
         configuration.storePlace = opened.place

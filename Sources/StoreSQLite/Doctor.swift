@@ -74,6 +74,8 @@ package final class Doctor {
         do throws(SQLiteFault) {
             try examineSettings()
             lastSequence = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
+            let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
+            if let last { compareClock(withCallAt: last) }
             try examineCounts()
             try examineTree(last: lastCalls)
         } catch {
@@ -120,6 +122,14 @@ package final class Doctor {
         let name = SQLiteStore.name(KeyedHash(key: hashKey))
         if let fault = StoreFault(lostSince: last, head, isDamaged: hasDamagedLog, name: name, path: file.path) {
             found("lost_calls", fault.description)
+        } else if head?.name != name {
+            found(
+                Finding(
+                    code: "no_head",
+                    description:
+                        "\(file.headPath) is missing, damaged or of another store, so nobody can tell whether the last calls are "
+                        + "here. The next start of the server makes it anew.",
+                    isWarning: true))
         }
     }
 
@@ -177,10 +187,15 @@ package final class Doctor {
             (expected, lastAt) = (sequence + 1, at)
             return sequence
         }
-        if let now, let fault = Finding(journalEndingAt: Instant(milliseconds: lastAt), now: now) {
+        compareClock(withCallAt: lastAt)
+        lastSequence = expected - 1
+    }
+
+    /// Finds a last call that is ahead of the clock.
+    private func compareClock(withCallAt last: Int64) {
+        if let now, let fault = Finding(journalEndingAt: Instant(milliseconds: last), now: now) {
             findings.append(fault)
         }
-        lastSequence = expected - 1
     }
 
     /// Checks strategies: each strategy is readable, has its call, and follows the version before it.

@@ -4,8 +4,9 @@ import Domain
 /// The file `onym.head`: the name of the store, and its last call. SQLite cannot notice that its log was cut, deleted or damaged,
 /// or that somebody put an older file back: it opens the store without the last calls. With the head, the store notices.
 ///
-/// The file has two places of 512 bytes, which are written in turn, so that a cut write leaves the other place. The writer writes
-/// the head after each commit. So the head is never ahead of a whole store, and a power cut can only leave it behind.
+/// The file has two places of 512 bytes. The writer writes the head after each commit, into one place until that is on the disk, and
+/// then into the other, so that a cut write leaves a whole head. So the head is never ahead of a whole store, and a power cut can only
+/// leave it behind.
 ///
 ///     magic "onymhead" 8, name of the store 16, last call 8, its moment 8, checksum 8
 final class HeadFile {
@@ -54,20 +55,21 @@ final class HeadFile {
     func note(_ sequence: JournalSequence, at moment: Instant?) {
         let bytes = Head(name: name, sequence: sequence.rawValue, at: moment?.milliseconds ?? 0).bytes
         try? file.write(bytes, at: place * HeadFile.placeBytes)
-        place = 1 - place
         isUnsynced = true
     }
 
     /// Forgets earlier heads, because the store goes on without the calls that they name.
     func begin(_ sequence: JournalSequence, at moment: Instant?) {
-        for _ in 0..<2 { note(sequence, at: moment) }
-        sync()
+        for _ in 0..<2 {
+            note(sequence, at: moment)
+            sync()
+        }
     }
 
     func sync() {
         guard isUnsynced else { return }
         // A head that is behind on the disk does no harm.
-        try? file.sync()
+        if (try? file.sync()) != nil { place = 1 - place }
         isUnsynced = false
     }
 }

@@ -18,7 +18,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private let tap: LogTap
     /// Nil while the store is made.
     private var head: HeadFile?
-    /// The reason why the store has no head; nil if it has one.
+    /// The reason why nobody noticed or notices lost calls; nil if the store had and has a head.
     package private(set) var headFault: String?
     /// The last of the calls that the store lost; nil if it lost none, or after ``acceptLoss()``.
     package private(set) var lastLost: JournalSequence?
@@ -91,6 +91,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try self.init(file, .use, lock: lock, newHashKey: nil, progress: progress)
         do throws(StoreFault) {
             head = try HeadFile(of: file, name: name)
+            if before?.name != name {
+                headFault = "\(file.headPath) was missing or damaged, so calls before this start may be lost."
+            }
         } catch {
             headFault = error.description
         }
@@ -145,10 +148,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         defer { store.close() }
         try fill(store)
         store.close()
-        guard !file.inMaking.hasLog else {
-            throw StoreFault(.inputOutput, "\(file.path) cannot be made: its log could not be copied into the file.")
-        }
-        try file.inMaking.finish(as: file)
+        try file.finishMaking()
     }
 
     private init(

@@ -111,14 +111,33 @@ package struct StoreFile: Sendable {
         for path in [path, path + "-wal", path + "-shm"] { try? disk.remove(path) }
     }
 
-    /// Gives a complete store its name. When this returns, the store is durable.
-    func finish(as finished: StoreFile) throws(StoreFault) {
-        do throws(DiskFault) {
-            try disk.rename(path, to: finished.path)
-            try disk.syncFolder(finished.folder)
-        } catch {
-            throw StoreFault(error.isFull ? .diskFull : .inputOutput, "\(finished.path) cannot be made: \(error).")
+    /// Gives the complete store ``inMaking`` its head, and then its name. When this returns, the store is durable.
+    func finishMaking() throws(StoreFault) {
+        try makeHead(from: inMaking)
+        guard !inMaking.hasLog else {
+            throw StoreFault(.inputOutput, "\(path) cannot be made: its log could not be copied into the file.")
         }
+        do throws(DiskFault) {
+            try disk.rename(inMaking.path, to: path)
+            try disk.syncFolder(folder)
+        } catch {
+            throw StoreFault(error.isFull ? .diskFull : .inputOutput, "\(path) cannot be made: \(error).")
+        }
+    }
+
+    /// Makes the head of a whole store that no writer has open.
+    package func makeHead() throws(StoreFault) { try makeHead(from: self) }
+
+    private func makeHead(from source: StoreFile) throws(StoreFault) {
+        let connection = try source.openChecked()
+        let (key, last, moment) = try source.attempt { () throws(SQLiteFault) in
+            (
+                try SQLiteStore.hashKey(connection), try connection.integer("SELECT max(sequence) FROM journal") ?? 0,
+                try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
+            )
+        }
+        try HeadFile(of: self, name: SQLiteStore.name(KeyedHash(key: key)))
+            .begin(JournalSequence(rawValue: last), at: moment.map(Instant.init(milliseconds:)))
     }
 
     /// Opens another connection to an open store, for reads or for copies of its log.

@@ -224,10 +224,7 @@ package final class WholeStoreMaker {
         }
         try file.attempt { () throws(SQLiteFault) in _ = try connection.checkpoint(.truncate) }
         self.connection = nil
-        guard !file.inMaking.hasLog else {
-            throw StoreFault(.inputOutput, "\(file.path) cannot be made: its log could not be copied into the file.")
-        }
-        try file.inMaking.finish(as: file)
+        try file.finishMaking()
     }
 
     /// Removes the store that is not complete.

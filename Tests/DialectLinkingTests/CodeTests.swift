@@ -88,6 +88,13 @@ struct CodeTests {
         #expect(try client.redeem(good).status == 201, "the clock's ten minutes have begun")
         client.clock.advance(milliseconds: 601_000)
         refused(try client.redeem(late))
+        // A code that was made while the clock was ahead waits for five days, and is good at its time.
+        client.clock.advance(milliseconds: days)
+        let future = try client.code("e4")
+        client.clock.advance(milliseconds: -days)
+        refused(try client.redeem(future))
+        client.clock.advance(milliseconds: days)
+        #expect(try client.redeem(future).status == 201)
     }
 
     @Test("C10 and C11: a code is good once; whose answer was lost may ask again", arguments: stores)

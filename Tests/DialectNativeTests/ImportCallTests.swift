@@ -116,6 +116,7 @@ struct ImportCallTests {
             ("not json", "malformed", "not valid JSON"), (#"["kind"]"#, "malformed", "must be an object"),
             (#"{"kind":"cat"}"#, "malformed", "kind must be"), (#"{"id":"1"}"#, "malformed", "kind must be"),
             (#"{"kind":"person","id":"0"}"#, "malformed", "not 0"),
+            (#"{"kind":"person","id":"-9223372036854775808"}"#, "malformed", "not 0"),
             (#"{"kind":"person","id":"9223372036854775808"}"#, "malformed", "64 bits"),
             (#"{"kind":"person","id":1}"#, "malformed", "id is missing"),
             (#"{"kind":"person","key":"u1"}"#, "malformed", "VENDOR:ID"),

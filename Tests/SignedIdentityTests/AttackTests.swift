@@ -477,7 +477,9 @@ struct AttackTests {
             try scene.administer("PUT", "/strategy", #"{"same_user_id":\#(joinsEqualIDs)}"#)
             let bob = "bob\(turn)"
             #expect(try scene.backEnd("/v1/login", login.replacing("bob", with: bob)).status == 200)
-            // A visitor of the Claim dialect, an install of the Entitlements dialect, and one of the Linking dialect.
+            // A visitor of each dialect.
+            let device = #"{"environment":"production","known_identities":{"device_application_stamp":"\#(turn)"}}"#
+            let mpid = try scene.web("/v1/identify", device).told("mpid")
             let visitor = "owl_anon_\(turn)"
             let properties = #"{"user_id":"\#(visitor)","properties":{"plan":"x"}}"#
             #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
@@ -489,13 +491,18 @@ struct AttackTests {
                 "device":{"class":"phone","os":"android","model":"Pixel"},"sdk":{"version":"1.0"}}
                 """, [])
             for one in [
-                "claim_anonymous_id:\(visitor)", "sandbox_user_id:QON_\(turn)",
+                mpid, "claim_anonymous_id:\(visitor)", "sandbox_user_id:QON_\(turn)",
                 "linking_install_id:\(install.told("install_id"))",
             ] {
                 #expect(try merge(one, "customerid:\(bob)").status == 200, "\(one)")
             }
             let whole = try count("customerid:\(bob)")
-            #expect(whole == 4)
+            #expect(whole == 5)
+            func modify(_ user: String) throws -> Int {
+                try AttackTests.modify(
+                    scene, mpid, #"{"identity_type":"customerid","old_value":null,"new_value":"\#(user)"}"#, nil
+                ).status
+            }
             func claim(_ user: String) throws -> Int {
                 try scene.claim(
                     "POST", "/v1/identity/claim", #"{"anonymous_id":"\#(visitor)","user_id":"\#(user)"}"#
@@ -515,6 +522,7 @@ struct AttackTests {
                 ).status
             }
             let mallory = "mallory\(turn)"
+            #expect(try modify(mallory) == 400)
             #expect(try claim(mallory) == 409)
             #expect(try identify(mallory) == 422)
             #expect(try link(mallory) == 409)
@@ -527,6 +535,7 @@ struct AttackTests {
             } else {
                 #expect(try claim(bob) == 409)
             }
+            #expect(try modify(bob) == 200)
         }
     }
 

@@ -29,7 +29,7 @@ struct OpeningTests {
         try make()
         let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
-        #expect(folder.names == ["onym.db", "onym.lock"])
+        #expect(folder.names == ["onym.db", "onym.head", "onym.lock"])
     }
 
     @Test("gives its lock back when it is closed, even if a program that was just started has a copy of it")

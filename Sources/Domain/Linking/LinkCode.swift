@@ -41,6 +41,10 @@ package struct LinkCode: Equatable, Sendable {
     package let expiresAt: Instant
     package internal(set) var redemption: Redemption?
 
+    /// The longest time that a code has left, with a minute for servers whose clocks differ. A code with more was made while the clock was
+    /// ahead.
+    static let longestMilliseconds = (LinkingSettings.codeSecondsRange.upperBound + 60) * 1000
+
     /// The time in which an install with a lost answer may repeat its call.
     package static let retryMilliseconds: Int64 = 3_600_000
 
