@@ -191,7 +191,8 @@ extension DecisionFacts {
 extension LinkCode {
     /// Whether a caller with a proven key may redeem the code.
     func isGood<V: DecisionFacts>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
-        guard redemption == nil, moment < expiresAt, expiresAt <= moment.advanced(byMilliseconds: LinkCode.longestMilliseconds)
+        guard redemption == nil, moment < expiresAt,
+            expiresAt <= moment.advanced(byMilliseconds: LinkCode.longestMilliseconds)
         else { return false }
         if let bound = self.thumbprint, bound != thumbprint { return false }
         return key.map { view.directory.keys[$0]?.revokedAt == nil } ?? true
