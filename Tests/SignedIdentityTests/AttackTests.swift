@@ -412,31 +412,7 @@ struct AttackTests {
     @Test("Entitlements", arguments: stores)
     func access(_ kind: StoreKind) throws { try run(AttackTests.access, try Scene(kind)) }
 
-    // MARK: - Erasing, administering, and going from one dialect to another
-
-    @Test("a client's key erases, merges, exports and administers nothing", arguments: stores)
-    func native(_ kind: StoreKind) throws {
-        let scene = try Scene(kind)
-        let before = try scene.ada()
-        let credentials = scene.credentials
-        let calls = [
-            ("DELETE", "/people/\(scene.mpid)"), ("GET", "/people/\(scene.mpid)"), ("POST", "/merges"),
-            ("POST", "/people/\(scene.mpid)/export"), ("POST", "/people/\(scene.mpid)/identities"),
-            ("GET", "/signing-keys"), ("POST", "/signing-keys"), ("PUT", "/strategy"), ("GET", "/changes"),
-        ]
-        for key in [credentials.idsyncWebKey, credentials.claimClientKey, credentials.entitlementsProjectKey] {
-            for (method, path) in calls {
-                let answer = try scene.call(
-                    method, "/onym/v1\(path)", method == "GET" ? nil : "{}", token: scene.token("ada"),
-                    [("Authorization", "Bearer \(key)")])
-                #expect(answer.status == 401, "\(method) \(path): \(answer)")
-            }
-            let erasure = try scene.call(
-                "DELETE", "/users/\(scene.mpid)", token: scene.token("ada"), [("Authorization", "Bearer \(key)")])
-            #expect(erasure.status == 401, "\(erasure)")
-        }
-        #expect(try scene.ada() == before)
-    }
+    // MARK: - Going from one dialect to another
 
     @Test("who is watched in one dialect gets nowhere by another that asks for nothing", arguments: stores)
     func acrossDialects(_ kind: StoreKind) throws {

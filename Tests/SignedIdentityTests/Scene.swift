@@ -32,10 +32,11 @@ final class Scene {
     /// - Parameter mode: as in `signed_identities`, from when all is set up.
     init(
         _ kind: StoreKind, mode: String? = #""require""#, preset: String = "profile_conversion",
-        more: (apps: [App], keys: [AccessKey]) = ([], []), hasAda: Bool = true
+        more: (apps: [App], keys: [AccessKey]) = ([], []), hasAda: Bool = true,
+        in folder: TemporaryFolder = TemporaryFolder()
     ) throws {
         let clock = clock
-        server = try TestServer(kind, more: more) { configuration in
+        server = try TestServer(kind, in: folder, more: more) { configuration in
             configuration.clock = { clock.now }
             configuration.attribution.takesMocks = true
         }

@@ -113,6 +113,38 @@ struct TokenTests {
         #expect(try scene.identify(#"{"customerid":"ada"}"#, token: "x,x,x,x,\(user)").wantsToken)
     }
 
+    @Test("nobody without a token learns whether an id exists", arguments: stores)
+    func existence(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let calls: [(String, (String, String?) throws -> Scene.Answer)] = [
+            ("identify", { try scene.identify(#"{"customerid":"\#($0)"}"#, token: $1) }),
+            ("search", { try scene.identify(#"{"customerid":"\#($0)"}"#, "search", token: $1) }),
+            ("login", { try scene.identify(#"{"customerid":"\#($0)"}"#, "login", token: $1) }),
+            (
+                "properties",
+                {
+                    try scene.claim(
+                        "POST", "/v1/identity/properties", #"{"user_id":"\#($0)","properties":{}}"#, token: $1)
+                }
+            ),
+            ("access", { try scene.access("GET", "/v3/identities/\($0)", token: $1) }),
+            (
+                "an identity",
+                { try scene.access("POST", "/v3/identities/\($0)", #"{"user_id":"QON_mallory"}"#, token: $1) }
+            ),
+        ]
+        for (name, call) in calls {
+            for token in [nil, scene.token("mallory")] {
+                let (known, unknown) = (try call("ada", token), try call("nobody", token))
+                #expect(known.wantsToken && unknown.wantsToken, "\(name): \(known) and \(unknown)")
+                #expect(
+                    known.wire.body.replacing("ada", with: "ID").replacing(/[0-9a-f]{32}/, with: "")
+                        == unknown.wire.body.replacing("nobody", with: "ID").replacing(/[0-9a-f]{32}/, with: ""),
+                    "\(name)")
+            }
+        }
+    }
+
     @Test("users whom an administrator has made one speak for each other", arguments: stores)
     func merged(_ kind: StoreKind) throws {
         let scene = try Scene(kind)
