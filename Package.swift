@@ -249,8 +249,8 @@ let package = Package(
         ring("Threads", ["CLinux"]),
         ring("EventLoop", ["CUV", "Threads"]),
         ring("TLS", ["COpenSSL"]),
-        ring("Crypto", ["COpenSSL"]),
-        ring("Compression", ["CZlib"]),
+        ring("Crypto", ["COpenSSL", "Threads"]),
+        ring("Compression", ["CZlib", "Threads"]),
         // Examples of calls, in the description of the API.
         .target(name: "CExamples", exclude: ["files"]),
         // The files for browsers, in the program: the console, and the Markdown of the documentation, of which a site is made.
@@ -261,7 +261,7 @@ let package = Package(
         ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
         ring("ContentFiles", ["ByteText", "Crypto", "Disk", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"], isCold: true),
-        ring("JSON", ["ByteText", "CSimdJSON"]),
+        ring("JSON", ["ByteText", "CSimdJSON", "Threads"]),
         ring("Disk", ["CLinux"]),
         ring("SQLite", ["CSQLite", "Disk"]),
         ring("Postgres", ["CPostgres"]),

@@ -1,4 +1,5 @@
 import CZlib
+import Threads
 
 /// Bodies in gzip (RFC 1952), with a limit for the decompressed size.
 package enum Gzip {
@@ -55,7 +56,7 @@ package enum Gzip {
         var stream = unsafe z_stream()
         let level = effort == .least ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION
         let made = unsafe onym_deflate_init_gzip(&stream, level)
-        precondition(made == Z_OK, "zlib has no memory left.")
+        if made != Z_OK { Shortage.end(missing: "memory for zlib") }
         defer { unsafe deflateEnd(&stream) }
         var output = [UInt8](repeating: 0, count: Int(unsafe deflateBound(&stream, UInt(bytes.count))) + 32)
         unsafe bytes.withUnsafeBufferPointer { input in

@@ -1,4 +1,5 @@
 import CZlib
+import Threads
 
 /// Decompresses gzip piece by piece. A file may have several members, one after the other.
 @safe
@@ -12,7 +13,7 @@ package final class InflatingStream {
         unsafe stream = .allocate(capacity: 1)
         unsafe stream.initialize(to: z_stream())
         let made = unsafe onym_inflate_init_gzip(stream)
-        precondition(made == Z_OK, "zlib has no memory left.")
+        if made != Z_OK { Shortage.end(missing: "memory for zlib") }
     }
 
     deinit {

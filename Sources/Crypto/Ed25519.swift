@@ -1,4 +1,5 @@
 import COpenSSL
+import Threads
 
 /// A signing key of RFC 8032. Several threads may use it at once.
 @safe
@@ -17,13 +18,13 @@ package final class Ed25519Key: @unchecked Sendable {
     package init(seed: [UInt8]) {
         precondition(seed.count == Ed25519Key.seedBytes, "A seed has 32 bytes.")
         guard let key = unsafe EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, seed, seed.count) else {
-            preconditionFailure("OpenSSL could not make a key.")
+            Shortage.end(missing: "memory for a key")
         }
         var (publicKey, count) = ([UInt8](repeating: 0, count: 32), 32)
         let read = unsafe EVP_PKEY_get_raw_public_key(key, &publicKey, &count) == 1
         precondition(read && count == 32, "OpenSSL could not read a key.")
         guard let signer = unsafe onym_ed25519_signer_new(key) else {
-            preconditionFailure("OpenSSL could not prepare a signature.")
+            Shortage.end(missing: "memory for a signature")
         }
         unsafe self.key = key
         unsafe self.signer = signer

@@ -1,4 +1,5 @@
 import COpenSSL
+import Threads
 
 /// HMAC-SHA256 under one key, which is prepared once.
 @safe
@@ -8,7 +9,7 @@ package final class HMAC: @unchecked Sendable {
 
     package init(key: [UInt8]) {
         let prepared = unsafe onym_hmac_sha256_new(HMAC.algorithm, key, key.count)
-        guard let prepared = unsafe prepared else { preconditionFailure("OpenSSL could not prepare a MAC.") }
+        guard let prepared = unsafe prepared else { Shortage.end(missing: "memory for a MAC") }
         unsafe self.prepared = prepared
     }
 
@@ -17,7 +18,7 @@ package final class HMAC: @unchecked Sendable {
     /// Authenticates pieces as one run of bytes.
     package func authenticate(_ pieces: [UInt8]...) -> Digest {
         guard let context = unsafe EVP_MAC_CTX_dup(prepared) else {
-            preconditionFailure("The system has no memory left for a MAC.")
+            Shortage.end(missing: "memory for a MAC")
         }
         defer { unsafe EVP_MAC_CTX_free(context) }
         for piece in pieces {
@@ -34,7 +35,7 @@ package final class HMAC: @unchecked Sendable {
 
     nonisolated(unsafe) private static let algorithm: OpaquePointer = {
         guard let algorithm = unsafe EVP_MAC_fetch(nil, "HMAC", nil) else {
-            preconditionFailure("This OpenSSL has no HMAC.")
+            Shortage.end(missing: "memory for OpenSSL's HMAC")
         }
         return unsafe algorithm
     }()

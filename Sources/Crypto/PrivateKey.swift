@@ -1,4 +1,5 @@
 import COpenSSL
+import Threads
 
 /// A private key of P-256 or RSA, with which this server signs its requests to app stores.
 @safe
@@ -42,7 +43,7 @@ package final class PrivateKey: @unchecked Sendable {
 
     /// The signature over a message, by SHA-256 and the key's algorithm; a P-256 signature is in DER.
     package func derSignature(_ message: [UInt8]) -> [UInt8] {
-        guard let context = unsafe EVP_MD_CTX_new() else { preconditionFailure("There is no memory for a signature.") }
+        guard let context = unsafe EVP_MD_CTX_new() else { Shortage.end(missing: "memory for a signature") }
         defer { unsafe EVP_MD_CTX_free(context) }
         var count = 0
         guard unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, handle) == 1,

@@ -1,4 +1,5 @@
 import COpenSSL
+import Threads
 
 /// Makes SHA-256 digests. A hasher keeps OpenSSL's state from one digest to the next, so each thread should have its own
 /// hasher.
@@ -8,7 +9,7 @@ package final class SHA256 {
 
     package init() {
         guard let context = unsafe EVP_MD_CTX_new() else {
-            preconditionFailure("The system has no memory left for a digest.")
+            Shortage.end(missing: "memory for a digest")
         }
         unsafe self.context = context
     }
@@ -64,7 +65,7 @@ package final class SHA256 {
     /// Fetched once: otherwise OpenSSL 3 searches for the algorithm by name at each use.
     nonisolated(unsafe) static let algorithm: OpaquePointer = {
         guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
-            preconditionFailure("This OpenSSL has no SHA-256.")
+            Shortage.end(missing: "memory for OpenSSL's SHA-256")
         }
         return unsafe algorithm
     }()

@@ -392,10 +392,11 @@ final class Connection: StreamOwner {
         loop.settleLater(self)
     }
 
-    /// Asks for the next piece of the current answer, if the output has room.
+    /// Asks for the next piece of the current answer if no bytes wait here. Until then the system still has bytes for the client, so a
+    /// piece in reserve would make nothing faster.
     private func askForMore() {
         guard stage != .closed, let rest = waiting.first?.rest, waiting[0].bytes == nil, !rest.isAskedFor,
-            stream.queuedBytes + output.count <= loop.limits.outputBytes / 2
+            stream.queuedBytes == 0, output.isEmpty
         else { return }
         switch rest.source {
         case .pieces(let askForMore):

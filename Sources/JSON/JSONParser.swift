@@ -1,5 +1,6 @@
 import ByteText
 import CSimdJSON
+import Threads
 
 /// Reads JSON documents, one at a time: simdjson over a copy of the bytes.
 ///
@@ -13,7 +14,7 @@ package final class JSONParser {
 
     package init(depth: Int = JSONParser.defaultDepth) {
         guard let handle = unsafe onym_json_parser_make(depth) else {
-            preconditionFailure("The system has no memory left for a parser.")
+            Shortage.end(missing: "memory for a parser of JSON")
         }
         unsafe self.handle = handle
     }

@@ -53,7 +53,7 @@ package final class OutboundClient: @unchecked Sendable {
         noteAnswer: (@Sendable (OutboundAnswer) -> Void)? = nil
     ) {
         guard OutboundClient.isLibraryReady, let handle = unsafe curl_multi_init() else {
-            preconditionFailure("The system has no memory left for a client.")
+            Shortage.end(missing: "memory for the client of other servers")
         }
         unsafe self.handle = handle
         self.limits = limits
@@ -208,7 +208,7 @@ private final class Transfer {
         _ done: @escaping @Sendable (OutboundClient.Result) -> Void
     ) {
         guard let handle = unsafe curl_easy_init() else {
-            preconditionFailure("The system has no memory left for a call.")
+            Shortage.end(missing: "memory for a call of another server")
         }
         unsafe self.handle = handle
         self.limit = limits.answerBytes

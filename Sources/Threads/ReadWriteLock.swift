@@ -12,8 +12,7 @@ package final class ReadWriteLock: @unchecked Sendable {
         unsafe pthread_rwlockattr_init(&attributes)
         unsafe pthread_rwlockattr_setkind_np(
             &attributes, CInt(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
-        precondition(
-            unsafe pthread_rwlock_init(lock, &attributes) == 0, "The system has no memory left for a lock.")
+        if unsafe pthread_rwlock_init(lock, &attributes) != 0 { Shortage.end(missing: "memory for a lock") }
         unsafe pthread_rwlockattr_destroy(&attributes)
     }
 

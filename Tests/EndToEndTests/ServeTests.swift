@@ -324,6 +324,18 @@ struct ServeTests {
                 "\(result.errors.prefix(300))")
             #expect(!result.output.contains("listening"))
         }
+        // Too little for OpenSSL, for the store, or for threads. With less, the system does not load the program at all.
+        for mebibytes in stride(from: 48, through: 88, by: 4) {
+            let result = try Shell.result([
+                "timeout", "--signal=KILL", "30", "prlimit", "--as=\(mebibytes << 20)",
+                ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0",
+            ])
+            if result.code == 127, result.errors.contains("shared librar") { continue }
+            #expect(result.code == 1, "\(mebibytes) MiB: \(result)")
+            #expect(
+                result.errors.contains("onym: The system gives no memory for") || result.errors.contains("memory"),
+                "\(mebibytes) MiB: \(result.errors.prefix(300))")
+        }
     }
 
     @Test("keeps its memory under a steady load")
