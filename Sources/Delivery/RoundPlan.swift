@@ -52,7 +52,7 @@ struct RoundPlan: Sendable {
         _ payload: (RecordedCall, ChangeEvent, any Snapshot) -> [UInt8]
     ) throws(StoreFault) {
         for delivery in deliveries.waiting {
-            if isFull || delivery.nextAt > now || !blocked.isDisjoint(with: delivery.people) {
+            if isFull || delivery.pauses(at: now) || !blocked.isDisjoint(with: delivery.people) {
                 blocked.formUnion(delivery.people)
                 continue
             }

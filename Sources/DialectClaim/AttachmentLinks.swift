@@ -60,7 +60,10 @@ package struct AttachmentLinks: Sendable {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let seconds = Int64(parts[1]), let id = ClaimID.number(.attachment, parts[0]),
             let given = Hexadecimal.decode(parts[2].utf8.span).flatMap({ Digest($0) }),
-            now.milliseconds / 1000 <= seconds,
+            (0..<Int64.max / 1000).contains(seconds),
+            // A link is valid to the end of its last second.
+            Instant(milliseconds: (seconds + 1) * 1000)
+                .ends(atMost: AttachmentLinks.downloadMilliseconds + 1000, runningAt: now),
             signing.all.contains(where: { given == AttachmentLinks.signature(parts[0], seconds, $0) })
         else { return nil }
         return AttachmentID(rawValue: id)

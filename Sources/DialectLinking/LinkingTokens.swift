@@ -155,7 +155,9 @@ package final class LinkingTokens: Sendable {
         return signed + "." + Base64.encodeForAddresses(key.key.sign(Array(signed.utf8)))
     }
 
-    /// Reads an access token; nil for a token of another server, and for an expired token.
+    private static let longestMilliseconds = LinkingSettings.tokenSecondsRange.upperBound * 1000
+
+    /// Reads an access token; nil for a token of another server, for an expired token, and for a token that a clock made which was ahead.
     package func claims(_ token: String, at now: Instant, _ parser: JSONParser) -> Claims? {
         guard let parts = SignedToken(token) else { return nil }
         var (algorithm, type, keyID): (String?, String?, String?)
@@ -187,7 +189,8 @@ package final class LinkingTokens: Sendable {
             default: break
             }
         }
-        guard payloadIsRead, issuer == LinkingTokens.issuer, let expiry, now.milliseconds / 1000 < expiry,
+        guard payloadIsRead, issuer == LinkingTokens.issuer, let expiry, (0...Int64.max / 1000).contains(expiry),
+            Instant(milliseconds: expiry * 1000).ends(atMost: LinkingTokens.longestMilliseconds, runningAt: now),
             let install = subject.flatMap(InstallID.init(text:)), let app = app.flatMap(Int64.init),
             let family = family.flatMap(Int64.init)
         else { return nil }

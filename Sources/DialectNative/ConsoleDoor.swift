@@ -117,16 +117,17 @@ package final class ConsoleDoor: Sendable {
 
     private func secondsToWait(_ peer: UInt128, _ now: Instant) -> Int64? {
         attempts.withLock { attempts in
-            guard let known = attempts[peer], known.count >= ConsoleDoor.wrongCodesAtMost else { return nil }
-            let rest = known.since.milliseconds + ConsoleDoor.minute - now.milliseconds
-            return rest > 0 ? (rest + 999) / 1000 : nil
+            guard let known = attempts[peer], known.count >= ConsoleDoor.wrongCodesAtMost,
+                known.since.begins(ConsoleDoor.minute, runningAt: now)
+            else { return nil }
+            return (known.since.milliseconds + ConsoleDoor.minute - now.milliseconds + 999) / 1000
         }
     }
 
     private func countWrongCode(_ peer: UInt128, _ now: Instant) {
         attempts.withLock { attempts in
             func isOld(_ attempts: Attempts) -> Bool {
-                now.milliseconds - attempts.since.milliseconds >= ConsoleDoor.minute
+                !attempts.since.begins(ConsoleDoor.minute, runningAt: now)
             }
             if attempts.count >= ConsoleDoor.addressesAtMost { attempts = attempts.filter { !isOld($0.value) } }
             if attempts.count >= ConsoleDoor.addressesAtMost { attempts = [:] }

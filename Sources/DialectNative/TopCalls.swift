@@ -360,11 +360,13 @@ final class KeptLists: Sendable {
         let (done, begun) = kept.withLock { kept -> (FoundLists?, FoundLists?) in
             var own = kept[name] ?? Kept()
             defer { kept[name] = own }
-            if let done = own.done, now.milliseconds - done.begunAt.milliseconds < KeptLists.freshMilliseconds {
+            if let done = own.done, done.begunAt.begins(KeptLists.freshMilliseconds, runningAt: now) {
                 return (done, nil)
             }
             let fresh = FoundLists(of: content, at: now)
-            if let until = own.leasedUntil, now < until { return (own.done ?? own.going ?? fresh, nil) }
+            if let until = own.leasedUntil, until.ends(atMost: KeptLists.leaseMilliseconds, runningAt: now) {
+                return (own.done ?? own.going ?? fresh, nil)
+            }
             own.leasedUntil = now.advanced(byMilliseconds: KeptLists.leaseMilliseconds)
             return (own.done, own.going ?? fresh)
         }

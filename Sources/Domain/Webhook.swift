@@ -103,7 +103,14 @@ package struct Delivery: Equatable, Sendable {
     package static func pauseMilliseconds(afterAttempts attempts: Int) -> Int64 {
         var pause: Int64 = 5_000
         for _ in 1..<max(1, min(attempts, 10)) { pause *= 3 }
-        return min(pause, 4 * 3600 * 1000)
+        return min(pause, longestPauseMilliseconds)
+    }
+
+    private static let longestPauseMilliseconds: Int64 = 4 * 3600 * 1000
+
+    /// Whether the delivery pauses at a moment.
+    package func pauses(at moment: Instant) -> Bool {
+        nextAt.ends(atMost: Delivery.longestPauseMilliseconds, runningAt: moment)
     }
 }
 
@@ -420,7 +427,8 @@ extension Deliveries {
         case .failed(let fault):
             delivery.attempts += 1
             delivery.fault = fault
-            let firstAt = delivery.firstAt ?? moment
+            // A clock that was ahead must not give the delivery more time.
+            let firstAt = min(delivery.firstAt ?? moment, moment)
             delivery.firstAt = firstAt
             if moment.milliseconds - firstAt.milliseconds >= Delivery.triedMilliseconds {
                 parked.append(delivery)

@@ -157,7 +157,7 @@ final class Backups: Sendable {
 
     private func copyLog(to folder: String) {
         var (archive, lastFault): (Archive?, String?) = (nil, nil)
-        var due = Due()
+        var done = Done()
         while true {
             let wish = state.wait(milliseconds: settings.logSeconds * 1000) { state -> Wish? in
                 if state.isStopping { return .log }
@@ -182,7 +182,7 @@ final class Backups: Sendable {
                     }
                     guard let current = archive else { preconditionFailure("The archive was just opened.") }
                     queue.withLock { $0 = current.queue }
-                    try step(current, wish, &due)
+                    try step(current, wish, &done)
                 }
             } catch {
                 fault = error
@@ -196,22 +196,26 @@ final class Backups: Sendable {
         }
     }
 
-    /// The times of the work that is not done at each step.
-    private struct Due {
-        var attachments = SystemClock.now()
-        /// A copy of the file that failed is not tried again before this time.
-        var base = SystemClock.now()
+    /// The last times of the work that is not done at each step.
+    private struct Done {
+        var attachments: Instant?
+        /// The last try of a copy of the file. After a failure there is a pause.
+        var base: Instant?
     }
 
-    private func step(_ archive: Archive, _ wish: Wish?, _ due: inout Due) throws(CopyFault) {
+    private func step(_ archive: Archive, _ wish: Wish?, _ done: inout Done) throws(CopyFault) {
         try archive.flush()
         let now = SystemClock.now()
-        let isDue = archive.lastBaseAt.map { now.milliseconds - $0 >= Int64(settings.baseHours) * 3_600_000 } ?? true
-        if wish == .base || (archive.needsBase || isDue) && now >= due.base {
-            due.base = now.advanced(byMilliseconds: Backups.pauseMilliseconds)
+        func isOver(_ length: Int64, since moment: Instant?) -> Bool {
+            moment.map { !$0.begins(length, runningAt: now) } ?? true
+        }
+        let lastBase = archive.lastBaseAt.map(Instant.init(milliseconds:))
+        let isDue = archive.needsBase || isOver(Int64(settings.baseHours) * 3_600_000, since: lastBase)
+        if wish == .base || isDue && isOver(Backups.pauseMilliseconds, since: done.base) {
+            done.base = now
             try makeBase(archive)
-        } else if wish != nil || now >= due.attachments {
-            due.attachments = now.advanced(byMilliseconds: Backups.pauseMilliseconds)
+        } else if wish != nil || isOver(Backups.pauseMilliseconds, since: done.attachments) {
+            done.attachments = now
             try archive.copyAttachments(from: attachments)
         }
     }

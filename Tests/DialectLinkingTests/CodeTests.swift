@@ -97,6 +97,22 @@ struct CodeTests {
         #expect(try client.redeem(future).status == 201)
     }
 
+    @Test("what a clock gave that was ahead is not valid before the clock comes there", arguments: stores)
+    func givenAhead(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let days: Int64 = 5 * 86_400_000
+        client.clock.advance(milliseconds: days)
+        let (code, key) = (try client.code("e1"), UUID().uuidString)
+        let ahead = try client.redeem(code, installKey: key)
+        #expect(try client.person(ahead.token).status == 200)
+        client.clock.advance(milliseconds: -days)
+        #expect(try client.person(ahead.token).status == 401, "an access token of ten minutes")
+        refused(try client.redeem(code, installKey: key))
+        // The refresh token has no time, so the install goes on.
+        let fresh = try client.refresh(ahead.refreshToken)
+        #expect(try client.person(fresh.token).status == 200)
+    }
+
     @Test("C10 and C11: a code is good once; whose answer was lost may ask again", arguments: stores)
     func once(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)

@@ -143,6 +143,26 @@ struct ConsoleSessionTests {
         #expect(try short.call("GET", "/onym/v1/stats").code == "session_ended")
     }
 
+    @Test("A clock that was ahead gives no session and no link a longer life", arguments: StoreKind.allCases)
+    func clockAhead(_ kind: StoreKind) throws {
+        let clock = ManualClock(Int64(Date().timeIntervalSince1970) * 1000)
+        let client = NativeClient(try TestServer(kind, configure: { $0.clock = { clock.now } }))
+        let days: Int64 = 20 * 86_400_000
+        clock.advance(milliseconds: days)
+        var (page, late) = (try signIn(client), Page(server: client.server))
+        let link = try link(client)
+        for _ in 0..<10 { _ = try late.open("oc_1_11") }
+        #expect(try late.open("oc_1_11").status == 429)
+        #expect(try page.call("GET", "/onym/v1/stats").status == 200)
+        clock.advance(milliseconds: -days)
+        #expect(try late.open("oc_1_11").status == 401, "the minute of wrong codes is no longer than a minute")
+        #expect(try page.call("GET", "/onym/v1/stats").code == "session_ended")
+        #expect(try late.open(link).code == "code_expired")
+        clock.advance(milliseconds: days / 2)
+        #expect(try page.call("GET", "/onym/v1/stats").code == "session_ended")
+        #expect(try late.open(link).code == "code_expired")
+    }
+
     @Test("A session opens one server's door and the other's")
     func twoServers() throws {
         guard StoreKind.allCases.contains(.postgres) else { return }

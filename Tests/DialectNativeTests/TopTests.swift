@@ -49,6 +49,23 @@ struct TopTests {
         #expect(try shared(client) == [], "the list is kept, its entries are read again")
     }
 
+    @Test("A list that was made while the clock was ahead is not kept until the clock comes there")
+    func clockAhead() throws {
+        let clock = ManualClock()
+        let client = NativeClient(try TestServer(.memory, configure: { $0.clock = { clock.now } }))
+        clock.advance(milliseconds: 20 * 86_400_000)
+        let people = try ["ada", "bob"].map { try client.identify(#"{"customerid":"\#($0)"}"#) }
+        #expect(try shared(client) == [])
+        clock.advance(milliseconds: -20 * 86_400_000)
+        for person in people {
+            let attach = #"{"type":"ios_idfv","value":"TABLET"}"#
+            #expect(try client.post("/onym/v1/people/\(person)/identities", attach).status == 200)
+        }
+        // The first call answers the old list, and reads on for the new one.
+        _ = try shared(client)
+        #expect(try Patience.until { try shared(client) == ["ios_idfv:TABLET 2"] })
+    }
+
     @Test("The largest people come first, by identities, members or rows", arguments: StoreKind.allCases)
     func largest(_ kind: StoreKind) throws {
         let (client, people) = try client(kind)

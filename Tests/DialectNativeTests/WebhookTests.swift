@@ -185,6 +185,25 @@ struct WebhookTests {
         #expect(try Patience.until { try client.get("/onym/v1/deliveries").list("deliveries").isEmpty })
     }
 
+    @Test("one that was tried while the clock was ahead is tried again when the clock is right")
+    func clockAhead() throws {
+        let clock = ManualClock()
+        let refuses = Monitor(true)
+        let client = try client(.sqlite, clock)
+        let start = try #require(try client.get("/onym/v1/changes").number("next_after"))
+        let receiver = Receiver { _, _ in refuses.withLock { $0 } ? .status(500, "") : .status(200, "") }
+        try hook(client, receiver.standIn.url, #","after":\#(start),"kinds":["identity.linked"]"#)
+        clock.advance(milliseconds: 20 * 86_400_000)
+        let poor = try client.identify(#"{"customerid":"poor"}"#)
+        func tries() throws -> Int? {
+            try client.get("/onym/v1/deliveries").list("deliveries").first?["attempts"] as? Int
+        }
+        #expect(try Patience.until { try tries() == 1 })
+        clock.advance(milliseconds: -20 * 86_400_000)
+        refuses.withLock { $0 = false }
+        #expect(receiver.wait(for: 1).map(\.person) == [poor])
+    }
+
     @Test("one that nobody takes holds up its person only, is parked after a day, and can be replayed")
     func parked() throws {
         let clock = ManualClock()

@@ -58,7 +58,8 @@ package struct ConsoleBook: Equatable, Sendable {
         /// Throws `codeUsed`, `codeExpired` or `codeRevoked` if the link makes no session at a moment.
         package func check(in directory: Directory, at moment: Instant) throws(Refusal) {
             if usedAt != nil { throw .codeUsed }
-            if moment >= expiresAt { throw .codeExpired }
+            let longest = ConsoleBook.linkMilliseconds.upperBound
+            if !expiresAt.ends(atMost: longest, runningAt: moment) { throw .codeExpired }
             if let maker, directory.keys[maker]?.isValid(at: moment) != true { throw .codeRevoked }
         }
 
@@ -106,7 +107,7 @@ package struct ConsoleBook: Equatable, Sendable {
     package func isAlive(_ key: AccessKey, at moment: Instant) -> Bool {
         guard key.kind == .console, key.isValid(at: moment), let session = sessions.first(where: { $0.key == key.id })
         else { return false }
-        return moment < session.usedAt.advanced(byMilliseconds: ConsoleRole(key.scopes).idleMilliseconds)
+        return session.usedAt.begins(ConsoleRole(key.scopes).idleMilliseconds, runningAt: moment)
     }
 
     /// Whether a use of a session at a moment is worth a note.

@@ -41,9 +41,8 @@ package struct LinkCode: Equatable, Sendable {
     package let expiresAt: Instant
     package internal(set) var redemption: Redemption?
 
-    /// The longest time that a code has left, with a minute for servers whose clocks differ. A code with more was made while the clock was
-    /// ahead.
-    static let longestMilliseconds = (LinkingSettings.codeSecondsRange.upperBound + 60) * 1000
+    /// The longest time of a code.
+    static let longestMilliseconds = LinkingSettings.codeSecondsRange.upperBound * 1000
 
     /// The time in which an install with a lost answer may repeat its call.
     package static let retryMilliseconds: Int64 = 3_600_000
@@ -94,7 +93,8 @@ package struct LinkCode: Equatable, Sendable {
     /// Whether an install with a key may get the answer again.
     func mayRepeat(_ installKey: Hash128, at moment: Instant) -> Bool {
         guard let redemption, redemption.installKey == installKey else { return false }
-        return moment < max(expiresAt, redemption.at.advanced(byMilliseconds: LinkCode.retryMilliseconds))
+        return expiresAt.ends(atMost: LinkCode.longestMilliseconds, runningAt: moment)
+            || redemption.at.begins(LinkCode.retryMilliseconds, runningAt: moment)
     }
 
     package var packed: [UInt8] {
