@@ -40,11 +40,12 @@ enum ModifyCall {
                     throw JSONFault(.wrong("is required: an array of changes"), at: "identity_changes")
                 }
                 let strategy = tools.directory.strategy(of: caller.project)
-                let equals = items.compactMap(\.new).filter { $0.type == .customerID }.flatMap {
-                    strategy.equalUserIDs($0, in: caller.project, tools.hash)
-                }
+                let equals = items.compactMap(\.new).filter { $0.type == .customerID }
+                    .map { ($0.key, strategy.equalUserIDs($0, in: caller.project, tools.hash)) }
                 return Decoded(
-                    Modify(person: PersonID(rawValue: id), items: items, equals: equals), replayKey: frame.replayKey)
+                    Modify(
+                        person: PersonID(rawValue: id), items: items,
+                        equals: Dictionary(equals) { one, _ in one }), replayKey: frame.replayKey)
             }
         } catch {
             throw IDSyncFault(error)

@@ -287,7 +287,8 @@ package enum IdentifyCalls {
         switch fate {
         case .tooCommon: "too_common"
         case .tooMany: "limit_reached"
-        case .matched, .heldElsewhere, .immutable, .blocked, .notHeld, .personFull, .demoted, .contested, .sentFrom:
+        case .matched, .heldElsewhere, .immutable, .blocked, .notHeld, .personFull, .demoted, .contested, .sentFrom,
+            .otherUser:
             fate.name
         }
     }

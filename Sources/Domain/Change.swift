@@ -71,6 +71,8 @@ package final class JournalEntry: Sendable {
             case contested = 10
             /// The call brought something for a person that it named by id, and this identity of the device came with it.
             case sentFrom = 11
+            /// The value names a user, and the person belongs to another user.
+            case otherUser = 12
         }
 
         package let identity: Identity

@@ -130,6 +130,16 @@ extension DecisionFacts {
         return found
     }
 
+    /// Whether a person holds an identity of one of some types.
+    func holds(_ person: Person, anyOf types: IdentityTypeSet) -> Bool {
+        var found = false
+        forEachIdentity(of: person) { type, _ in
+            found = types.contains(type)
+            return !found
+        }
+        return found
+    }
+
     /// Whether a person holds an identity.
     @inline(__always)
     func holds(_ person: Person, _ identity: IdentityKey) -> Bool {

@@ -205,6 +205,15 @@ extension Identify {
                 }
             }
         }
+        // An upload gives no second user to a person whom an administrator has merged with one.
+        let userTypes = strategy.userTypes
+        let isNamed = resolution.types.isDisjoint(with: userTypes) || view.holds(person, anyOf: userTypes)
+        for (index, identity) in identities.enumerated()
+        where !isNamed && userTypes.contains(identity.type) && resolution.types.contains(identity.type) {
+            if view.isOfOtherUser(view.id(of: person), than: identity.key, [], in: project) {
+                resolution.leaveOut(index, .otherUser)
+            }
+        }
         return attach(to: person, stamp, resolution, view)
     }
 

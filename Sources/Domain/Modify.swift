@@ -23,10 +23,10 @@ package struct Modify: Act {
     package let person: PersonID
     /// The changes in their order. Each change starts from the result of the change before it.
     package let items: [Item]
-    /// The new user ids in other dialects (``Strategy/equalUserIDs(_:in:_:)``). The log of calls does not keep them.
-    package let equals: [IdentityKey]
+    /// The new user ids in other dialects (``Strategy/equalUserIDs(_:in:_:)``), by their keys. The log of calls does not keep them.
+    package let equals: [IdentityKey: [IdentityKey]]
 
-    package init(person: PersonID, items: [Item], equals: [IdentityKey] = []) {
+    package init(person: PersonID, items: [Item], equals: [IdentityKey: [IdentityKey]] = [:]) {
         self.person = person
         self.items = items
         self.equals = equals
@@ -67,7 +67,9 @@ extension Modify {
     package static var isDecidedInMemory: Bool { true }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects {
-        Subjects(limitedBy: identities, speaksFor: items.compactMap(\.new), mentions: equals, about: person)
+        Subjects(
+            limitedBy: identities, speaksFor: items.compactMap(\.new), mentions: equals.values.flatMap(\.self),
+            about: person)
     }
     package var byteCount: Int {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
@@ -77,7 +79,7 @@ extension Modify {
     /// person holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and
     /// `immutableIdentity` if a person would change an immutable value, or if a unique and immutable value belongs to
     /// another person. Throws `limitReached` for one value too many of a type, and `full` if the person has no room. Throws
-    /// `personOfOtherUser` for a new login identity of an anonymous person in the group of another user. A unique value moves to
+    /// `personOfOtherUser` for a new user id of a person that names no user of IDSync, and is another user in its group. A unique value moves to
     /// the person, because the caller says that the value belongs to this person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
@@ -90,7 +92,7 @@ extension Modify {
             modifying.held[key] = type
             return true
         }
-        let isAnonymous = !modifying.held.values.contains(where: strategy.makesKnown)
+        let namesUser = modifying.held.values.contains(where: strategy.userTypes.contains)
         for item in items where !item.isEmpty {
             let isUnchanged = item.isUnchanged
             if isUnchanged, let new = item.new, modifying.held[new.key] != nil { continue }
@@ -108,8 +110,9 @@ extension Modify {
                 {
                     throw .immutableIdentity(item.type)
                 }
-                if isAnonymous, strategy.makesKnown(new.type), Resolution.reasonToSetAside(new, strategy, view) == nil,
-                    view.isOfOtherUser(person, than: [new.key] + equals, in: project)
+                if !namesUser, strategy.userTypes.contains(new.type),
+                    Resolution.reasonToSetAside(new, strategy, view) == nil,
+                    view.isOfOtherUser(person, than: new.key, equals[new.key] ?? [], in: project)
                 {
                     throw .personOfOtherUser
                 }

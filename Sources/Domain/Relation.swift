@@ -396,7 +396,7 @@ extension JournalEntry.Input.Fate {
     package var isRefusal: Bool {
         switch self {
         case .matched, .notHeld, .personFull, .demoted, .sentFrom: false
-        case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany, .contested: true
+        case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany, .contested, .otherUser: true
         }
     }
 
@@ -413,6 +413,7 @@ extension JournalEntry.Input.Fate {
         case .personFull: Full.person.rawValue
         case .demoted: "demoted"
         case .contested: "contested_device"
+        case .otherUser: "other_user"
         case .sentFrom: "sent_from"
         }
     }

@@ -12,6 +12,7 @@ struct Resolution {
     private var demoted: UInt64 = 0
     private var overLimit: UInt64 = 0
     private var contested: UInt64 = 0
+    private var ofOtherUsers: UInt64 = 0
     /// The project, if an equal user id of another dialect finds a known group; nil otherwise.
     private let joining: ProjectID?
     /// Whether the moments of sightings decided between several people.
@@ -54,6 +55,7 @@ struct Resolution {
         if overLimit & 1 << UInt64(index) != 0 { return .tooMany }
         if demoted & 1 << UInt64(index) != 0 { return .demoted }
         if contested & 1 << UInt64(index) != 0 { return .contested }
+        if ofOtherUsers & 1 << UInt64(index) != 0 { return .otherUser }
         return nil
     }
 
@@ -63,6 +65,7 @@ struct Resolution {
         case .tooMany: overLimit |= 1 << UInt64(index)
         case .demoted: demoted |= 1 << UInt64(index)
         case .contested: contested |= 1 << UInt64(index)
+        case .otherUser: ofOtherUsers |= 1 << UInt64(index)
         case .matched, .heldElsewhere, .immutable, .blocked, .tooCommon, .notHeld, .personFull, .sentFrom:
             preconditionFailure("No search leaves out an identity for this reason.")
         }
@@ -249,7 +252,7 @@ struct Resolution {
             }
         }
         let isOtherDialectsUser = holds(SameUserID.typesOfOtherDialects)
-        let login = strategy.login.isEmpty ? IdentityTypeSet([.customerID]) : strategy.login
+        let login = strategy.userTypes
         let isKnown = isOtherDialectsUser || holds(login)
         let isAskedForUser = !strategy.login.isEmpty || types.contains(.customerID)
         if isKnown, isAskedForUser, protectsKnown, !matches(login),
@@ -270,7 +273,7 @@ struct Resolution {
                 view.holderCount(of: identity.key) == 0
             else { return false }
             return SameUserID.types.contains { type in
-                type != identity.type
+                type != identity.type && !strategy.blockedValues.contains(identity.value, type)
                     && holds(
                         group, person, IdentityKey(type, identity.value.utf8.span, in: joining, hash: hash), in: view)
             }

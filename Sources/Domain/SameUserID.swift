@@ -27,7 +27,8 @@ package struct SameUserID: Sendable {
         where SameUserID.types.contains(identity.type) && !identity.value.isEmpty
             && !blocked.contains(identity.value, identity.type)
         {
-            let others = SameUserID.types.filter { $0 != identity.type }
+            let others = SameUserID.types
+                .filter { $0 != identity.type && !blocked.contains(identity.value, $0) }
                 .map { IdentityKey($0, identity.value.utf8.span, in: project, hash: hash) }
             names[identity.key] = Name(type: identity.type, key: identity.key, others: others)
         }
@@ -148,13 +149,17 @@ struct Joined {
     private var merges: [Merge] = []
     /// The people that the call gives identities, once for each identity.
     private var linked: [PersonID] = []
+    /// The people to whom the call gives the external id of a user of the Linking dialect.
+    private var linkedUsers: [PersonID] = []
     private var unlinked: [PersonID] = []
 
     init(_ changes: [Change]) {
         for change in changes {
             switch change {
             case .merged(let merge): merges.append(merge)
-            case .linked(let person, _): linked.append(person)
+            case .linked(let person, let identity):
+                linked.append(person)
+                if identity.type == .linkingExternalID { linkedUsers.append(person) }
             case .unlinked(let person, _, _): unlinked.append(person)
             case .personMade, .rowAdded, .rowSuperseded, .documentPut, .mergeUndone, .personErased, .projectMade,
                 .appMade,
@@ -190,8 +195,15 @@ struct Joined {
             return areOne(one, equal, view) && view.document(SameUserID.parted(equal, other)) != nil
                 || areOne(other, equal, view) && view.document(SameUserID.parted(equal, one)) != nil
         }
-        if isParted { return false }
-        return view.linkedMember(of: one) == nil || view.linkedMember(of: other) == nil
+        if isParted || SameUserID.areParted(one, other, view) { return false }
+        return !hasLinkedUser(one, view) || !hasLinkedUser(other, view)
+    }
+
+    /// Whether the group of a person has a user of the Linking dialect, by the facts in force or by this call.
+    private func hasLinkedUser<V: DecisionFacts>(_ person: PersonID, _ view: V) -> Bool {
+        let groups = groups(with: person, view)
+        return groups.keys.contains { view.linkedMember(of: $0) != nil }
+            || linkedUsers.contains { groups[view.group(of: $0).root] != nil }
     }
 
     /// Whether the groups of two people together would be too large.
@@ -285,7 +297,7 @@ package struct SameUserIDPart: Sendable {
             of: IdentityTypeSet(SameUserID.types), in: project, before: before, limit: limit)
         var pairs: [JoinSameUserIDs.Pair] = []
         for link in links where !blocked.contains(link.value, link.type) {
-            for type in SameUserID.types where type != link.type {
+            for type in SameUserID.types where type != link.type && !blocked.contains(link.value, type) {
                 let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
                 for holder in snapshot.holders(of: key) where holder != link.person {
                     pairs.append(JoinSameUserIDs.Pair(from: link.person, into: holder))

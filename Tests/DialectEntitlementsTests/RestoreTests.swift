@@ -181,6 +181,21 @@ struct RestoreTests {
         #expect(try merges("QON_B").isEmpty && merges("QON_C").isEmpty)
     }
 
+    @Test("merges no more anonymous buyers than a group may have", arguments: StoreKind.allCases)
+    func joinsWithinBounds(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind, restore: "keep_original")
+        let set = try client.administrator(
+            "PUT", "/strategy", #"{"restore":{"joins_anonymous":true},"group_limits":{"members":3}}"#)
+        #expect(set.status == 200, "\(set)")
+        for number in 0..<6 { try Install("A\(number)", .exact, client).buy("X", "t\(number)") }
+        let other = try Install("B", .exact, client)
+        try other.identify("zeno")
+        _ = try other.restore((0..<6).map { client.receipt("X", "t\($0)") })
+        let person = try client.administrator("GET", "/people/QON_B")
+        let object = try JSONSerialization.jsonObject(with: Data(person.body.utf8)) as? [String: Any]
+        #expect((object?["members"] as? [String])?.count == 3, "\(person)")
+    }
+
     @Test("tells each transaction apart, and takes what nobody knew", arguments: StoreKind.allCases)
     func each(_ kind: StoreKind) throws {
         let (client, phone, _) = try phone(kind, "transfer")

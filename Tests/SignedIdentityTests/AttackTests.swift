@@ -499,6 +499,8 @@ struct AttackTests {
             }
             let mallory = "mallory\(turn)"
             #expect(try modify(mallory) == 400)
+            let upload = #""mpid":"\#(mpid)","user_identities":{"customerid":"\#(mallory)"},"events":[]"#
+            #expect(try scene.web("/v2/events", AttackTests.body(upload)).status == 202, "late events reach their user")
             #expect(try claim(mallory) == 409)
             #expect(try identify(mallory) == 422)
             #expect(try link(mallory) == 409)
@@ -518,19 +520,7 @@ struct AttackTests {
     @Test("a claim joins no two users of the Linking dialect, whom no administrator may join", arguments: stores)
     func claimOfLinkedUsers(_ kind: StoreKind) throws {
         let scene = try Scene(kind, mode: nil, preset: "segment", hasAda: false)
-        func install(_ external: String) throws -> String {
-            let code = try scene.call(
-                "POST", "/users/auth-code", #"{"external_id":"\#(external)"}"#,
-                [("Authorization", "Bearer \(scene.credentials.linkingKey)")])
-            let made = try scene.call(
-                "POST", "/sdk/users",
-                """
-                {"authentication_code":"\(code.told("authentication_code"))",\
-                "install_key":"\(UUID().uuidString)","device":{"class":"phone"}}
-                """, [])
-            return made.told("user_id")
-        }
-        let users = try ["e1", "e2"].map(install)
+        let users = try ["e1", "e2"].map { try linkedUser($0, scene) }
         for (name, user) in zip(["owl_anon_a", "v"], users) {
             let properties = #"{"user_id":"\#(name)","properties":{"plan":"x"}}"#
             #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
@@ -543,6 +533,88 @@ struct AttackTests {
         #expect(refused.status == 409)
         let claim = try scene.claim("POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_a","user_id":"v"}"#)
         #expect(claim.status == 409, "\(claim)")
+    }
+
+    /// A user of the Linking dialect, by a code.
+    private func linkedUser(_ external: String, _ scene: Scene) throws -> String {
+        let code = try scene.call(
+            "POST", "/users/auth-code", #"{"external_id":"\#(external)"}"#,
+            [("Authorization", "Bearer \(scene.credentials.linkingKey)")])
+        return try scene.call(
+            "POST", "/sdk/users",
+            """
+            {"authentication_code":"\(code.told("authentication_code"))",\
+            "install_key":"\(UUID().uuidString)","device":{"class":"phone"}}
+            """, []
+        ).told("user_id")
+    }
+
+    private func merge(_ from: String, _ into: String, _ scene: Scene) throws {
+        let people = try [from, into].map { try scene.administer("GET", "/people/\($0)").told("id") }
+        let merged = try scene.administer("POST", "/merges", #"{"from":"\#(people[0])","into":"\#(people[1])"}"#)
+        #expect(merged.status == 200, "\(merged)")
+    }
+
+    private func root(_ name: String, _ scene: Scene) throws -> String {
+        try scene.administer("GET", "/people/\(name)").told("root")
+    }
+
+    @Test("equal user ids join no second user of the Linking dialect, also one that the call makes", arguments: stores)
+    func linkedByEqualID(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, hasAda: false)
+        try scene.administer("PUT", "/strategy", #"{"same_user_id":true}"#)
+        #expect(try scene.identify(#"{"customerid":"bob"}"#, "login").status == 200)
+        let zed = try linkedUser("zed", scene)
+        try merge("linking_external_id:zed", "customerid:bob", scene)
+        let bob = try linkedUser("bob", scene)
+        #expect(bob != zed)
+        #expect(try root("linking_external_id:bob", scene) != root("linking_external_id:zed", scene))
+        // A user whom a claim makes has both for equals, and gets one of them.
+        let claim = #"{"anonymous_id":"owl_anon_b","user_id":"bob"}"#
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim).status == 200)
+        #expect(try root("linking_external_id:bob", scene) != root("linking_external_id:zed", scene))
+        #expect(try linkedUser("bob", scene) == bob)
+    }
+
+    @Test("a user of another dialect gets no second user by IDSync", arguments: stores)
+    func userOfOtherDialect(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, hasAda: false)
+        let properties = #"{"user_id":"alice","properties":{"plan":"x"}}"#
+        #expect(
+            try scene.claim("POST", "/v1/identity/properties", properties, token: scene.token("alice")).status == 200)
+        let alice = try scene.administer("GET", "/people/claim_user_id:alice").told("id")
+        let bob = #"{"identity_type":"customerid","old_value":null,"new_value":"bob"}"#
+        let taken = try AttackTests.modify(scene, alice, bob, scene.token("bob"))
+        #expect(taken.status >= 400, "\(taken)")
+        let upload = #""mpid":"\#(alice)","user_identities":{"customerid":"bob"},"events":[]"#
+        _ = try scene.web("/v2/events", AttackTests.body(upload), token: scene.token("bob"))
+        #expect(try scene.administer("GET", "/people/customerid:bob").status == 404)
+    }
+
+    @Test("without login types, who has a customer id is protected in each dialect that is asked to", arguments: stores)
+    func protectedByCustomerID(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, preset: "best_match", hasAda: false)
+        try scene.administer("PUT", "/strategy", #"{"protect_known":true}"#)
+        #expect(try scene.identify(#"{"customerid":"alice"}"#, "login").status == 200)
+        let properties = #"{"user_id":"owl_anon_a","properties":{"plan":"x"}}"#
+        #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+        try merge("claim_anonymous_id:owl_anon_a", "customerid:alice", scene)
+        let claim = #"{"anonymous_id":"owl_anon_a","user_id":"bob"}"#
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim).status == 409)
+    }
+
+    @Test("a value that is blocked for one dialect names nobody there", arguments: stores)
+    func blockedElsewhere(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil, hasAda: false)
+        #expect(try scene.identify(#"{"customerid":"v"}"#, "login").status == 200)
+        let set = try scene.administer(
+            "PUT", "/strategy", #"{"same_user_id":true,"blocked_values":[{"is":"v","types":["customerid"]}]}"#)
+        #expect(set.status == 200, "\(set)")
+        let properties = #"{"user_id":"v","properties":{"plan":"x"}}"#
+        #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+        #expect(try root("customerid:v", scene) != root("claim_user_id:v", scene))
+        #expect(try scene.administer("POST", "/same-user-ids", "{}").status < 300)
+        #expect(try root("customerid:v", scene) != root("claim_user_id:v", scene))
     }
 
     @Test("equal user ids that an undo has parted are not joined again by way of a third dialect", arguments: stores)
@@ -558,10 +630,19 @@ struct AttackTests {
         #expect(try scene.administer("POST", "/merges/\(merge["id"] ?? "")/undo", "{}").status == 200)
         #expect(try scene.access("POST", "/v3/users/QON_seven", "{}").status == 201)
         #expect(try scene.access("POST", "/v3/identities/7777", #"{"user_id":"QON_seven"}"#).status == 201)
-        let roots = try ["customerid:7777", "claim_user_id:7777"].map {
-            try scene.administer("GET", "/people/\($0)").told("root")
-        }
-        #expect(Set(roots).count == 2, "\(roots)")
+        func areApart() throws -> Bool { try root("customerid:7777", scene) != root("claim_user_id:7777", scene) }
+        #expect(try areApart())
+        // Nor by a claim of whom an administrator has merged into the one, or by a change of such a person.
+        let properties = #"{"user_id":"owl_anon_8","properties":{"plan":"x"}}"#
+        #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+        try self.merge("claim_anonymous_id:owl_anon_8", "customerid:7777", scene)
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim.replacing("anon_7", with: "anon_8")).status == 409)
+        #expect(try areApart())
+        let device = try scene.identify(#"{"device_application_stamp":"d"}"#).told("mpid")
+        try self.merge(device, "customerid:7777", scene)
+        _ = try AttackTests.modify(
+            scene, device, #"{"identity_type":"customerid","old_value":null,"new_value":"7777"}"#, nil)
+        #expect(try areApart())
     }
 
     // MARK: - Linking

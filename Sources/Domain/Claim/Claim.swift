@@ -56,7 +56,7 @@ extension Claim {
         let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         // A shared device must not merge two known users.
         guard gathered.identities[.claimUserID, default: 0] == 0,
-            anonymousPerson.map({ view.isOfOtherUser($0, than: equals, in: project) }) != true
+            anonymousPerson.map({ view.isOfOtherUser($0, than: user.key, equals, in: project) }) != true
         else { throw .claimedByAnother }
         if let userPerson {
             // Two users of the Linking dialect stay apart, as an administrator's merge keeps them.

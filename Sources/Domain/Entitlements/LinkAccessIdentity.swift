@@ -49,7 +49,7 @@ package struct LinkAccessIdentity: Act {
             if found.identity?.hasSameBytes(as: identity.value) == true { throw .identityRepeated }
             if found.identity != nil, !findsOwner { throw .userHasIdentity }
             guard owner == nil else { throw .identityTaken }
-            if found.identity == nil, view.isOfOtherUser(found.person, than: equals, in: project) {
+            if found.identity == nil, view.isOfOtherUser(found.person, than: identity.key, equals, in: project) {
                 throw .userHasIdentity
             }
             target =

@@ -134,7 +134,8 @@ extension DecisionFacts {
         of buyers: [PersonID], into restorer: PersonID, _ stamp: Stamp, in project: ProjectID
     ) -> [Change] {
         let strategy = strategy(of: project)
-        let joined = group(of: restorer)
+        var joined = Joined([])
+        var others = [restorer]
         var merges: [Change] = []
         var next = stamp.person
         var met: Set<PersonID> = [restorer]
@@ -143,13 +144,15 @@ extension DecisionFacts {
             let group = group(of: buyer)
             if group.root != self.group(of: restorer).root {
                 guard !totals(of: group).identities.contains(where: { $0.value > 0 && strategy.makesKnown($0.key) }),
-                    !isFull(joining: group, joined, strategy.guards.bounds),
-                    reasonToKeepApart(buyer, restorer) == nil
+                    !joined.isFull(joining: buyer, restorer, strategy.guards.bounds, self),
+                    others.allSatisfy({ reasonToKeepApart(buyer, $0) == nil })
                 else { continue }
             }
             if SameUserID.areParted(buyer, restorer, self) { continue }
-            merges.append(
-                .merged(Merge(id: MergeID(rawValue: next.rawValue), from: buyer, into: restorer, rule: .restore)))
+            let merge = Merge(id: MergeID(rawValue: next.rawValue), from: buyer, into: restorer, rule: .restore)
+            joined.add(merge)
+            others.append(buyer)
+            merges.append(.merged(merge))
             next = next.next
         }
         return merges

@@ -191,9 +191,9 @@ extension DecisionFacts {
 extension LinkCode {
     /// Whether a caller with a proven key may redeem the code.
     func isGood<V: DecisionFacts>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
-        guard redemption == nil, moment < expiresAt,
-            expiresAt <= moment.advanced(byMilliseconds: LinkCode.longestMilliseconds)
-        else { return false }
+        guard redemption == nil, expiresAt.ends(atMost: LinkCode.longestMilliseconds, runningAt: moment) else {
+            return false
+        }
         if let bound = self.thumbprint, bound != thumbprint { return false }
         return key.map { view.directory.keys[$0]?.revokedAt == nil } ?? true
     }
@@ -244,7 +244,7 @@ package struct LinkLate: Act {
         guard view.holder(of: external) == nil else { throw .externalIDTaken }
         let user = install.user ?? view.linkedMember(of: install.person) ?? install.person
         let equals = view.strategy(of: project).equalUserIDs(external, in: project, hash)
-        guard !view.isOfOtherUser(user, than: equals, in: project) else { throw .alreadyLinked }
+        guard !view.isOfOtherUser(user, than: external.key, equals, in: project) else { throw .alreadyLinked }
         install.externalKey = external.key
         code.redemption = LinkCode.Redemption(
             install: install.id, installKey: caller.name.key.hash, isRestored: false, at: stamp.at)

@@ -807,7 +807,7 @@ extension Identify {
         for (index, identity) in identities.enumerated() {
             switch resolution.reasonSetAside(index) {
             case nil, .demoted: break
-            case .blocked, .tooCommon, .tooMany, .contested, .matched, .heldElsewhere, .immutable, .notHeld,
+            case .blocked, .tooCommon, .tooMany, .contested, .otherUser, .matched, .heldElsewhere, .immutable, .notHeld,
                 .personFull, .sentFrom:
                 return nil
             }

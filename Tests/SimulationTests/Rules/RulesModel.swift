@@ -217,7 +217,7 @@ struct RulesModel {
     }
 
     /// Equal user ids of several dialects belong to one human: the person of a new link is merged with each holder of the same
-    /// value in another dialect, once. An undone merge stays undone, and a group that would be too large stays apart.
+    /// value in another dialect, once. An undone merge stays undone, whoever of the two groups it connected, and a group that would be too large stays apart.
     private mutating func joinSameUserIDs(of linked: [Name], _ person: Int64, _ id: Int64) -> [String] {
         guard rules.joinsSameUserIDs else { return [] }
         var (made, next): ([String], Int64) = ([], id)
@@ -230,6 +230,10 @@ struct RulesModel {
                     if isMade || parted.contains(pair) { continue }
                     let union = group(of: person).union(group(of: holder))
                     let areOne = group(of: person).contains(holder)
+                    let areParted = group(of: person).contains { one in
+                        group(of: holder).contains { parted.contains([one, $0]) }
+                    }
+                    if !areOne, areParted { continue }
                     if !areOne, isFull(union.count, identities: names(of: union).count) { continue }
                     merges.append(Merge(id: next, from: person, into: holder, rule: "same_user_id"))
                     made.append("\(person) \(holder)")

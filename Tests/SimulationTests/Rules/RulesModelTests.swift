@@ -100,8 +100,8 @@ struct RulesModelTests {
         seen.note(try #require(try merging.decide(IdentifyUser(one), at).answer.as(UserIdentified.self)))
 
         for kind in Explanation.Ground.Kind.allCases { #expect(seen.grounds.contains(kind), "\(kind)") }
-        // An upload leaves the device that sent it, and the procedure leaves no such note.
-        for fate in JournalEntry.Input.Fate.allCases where fate != .sentFrom {
+        // Uploads alone leave the device that sent them, and the id of another user than the person's.
+        for fate in JournalEntry.Input.Fate.allCases where fate != .sentFrom && fate != .otherUser {
             #expect(seen.fates.contains(fate), "\(fate)")
         }
         let rules =
@@ -445,6 +445,7 @@ private struct RulesHistory {
         case .demoted: "demoted"
         case .contested: "contested_device"
         case .sentFrom: "sent_from"
+        case .otherUser: "other_user"
         }
     }
 
