@@ -388,7 +388,7 @@ enum AppCalls {
         json.key("name")
         json.string(project.name)
         json.key("slug")
-        json.string(slug(project.name))
+        json.string(slug(settings[.firstName] ?? project.name))
         json.key("color")
         json.text(settings[.color])
         terms.write(settings, &json)

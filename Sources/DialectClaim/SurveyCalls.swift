@@ -61,10 +61,13 @@ enum SurveyCalls {
                     let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: isOfProject)
                     let (names, isActive) = (Names(caller, tools), try ReadQuery.flag("is_active", of: request))
                     let app = request.query?["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
+                    let isUnknown =
+                        app.map { tools.directory.apps[AppID(rawValue: $0)]?.project != caller.project } ?? false
+                    let isEmpty = filter.isEmpty || isUnknown
                     let place = request.query?["cursor"].flatMap { ListCursor.place($0, .questionnaire, tools) }
                     let tally = RowSearch(.answer, filter.ofAllApps.fromStart, Tally(at: caller.now))
                     return tally.step { tally, snapshot throws(StoreFault) in
-                        var found = filter.isEmpty ? [] : try snapshot.questionnaires(in: filter.project)
+                        var found = isEmpty ? [] : try snapshot.questionnaires(in: filter.project)
                         found.sort { ($1.madeAt, $1.id.rawValue) < ($0.madeAt, $0.id.rawValue) }
                         found = found.filter { questionnaire in
                             if let isActive, questionnaire.text.isActive != isActive { return false }

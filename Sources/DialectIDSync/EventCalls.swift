@@ -73,7 +73,7 @@ enum EventCalls {
     private static func read(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ client: EventBatch.Client
     ) throws(JSONFault) -> EventBatch {
-        try tools.json.read(request.body) { root throws(JSONFault) in
+        try tools.json.read(request.body, mends: true) { root throws(JSONFault) in
             try EventBatch(root, IdentityReader(caller, tools), from: client, at: caller.now, path: "")
         }
     }
@@ -83,7 +83,7 @@ enum EventCalls {
     ) throws(JSONFault) -> [EventBatch] {
         var batches: [EventBatch] = []
         let reader = IdentityReader(caller, tools)
-        try tools.json.read(request.body) { root throws(JSONFault) in
+        try tools.json.read(request.body, mends: true) { root throws(JSONFault) in
             try root.forEachElement(at: "the body") { element throws(JSONFault) in
                 guard batches.count < batchesPerRequest else {
                     throw JSONFault(.wrong("must have at most \(batchesPerRequest) batches"), at: "the body")

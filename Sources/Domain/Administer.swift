@@ -177,6 +177,9 @@ extension Administer {
         let before = view.claimSettings(of: named)
         var settings = before
         settings.apply(edit)
+        if case .project = named, let name, name != former, settings[.firstName] == nil {
+            settings.apply([.firstName: former])
+        }
         if settings != before {
             changes.append(.documentPut(ClaimSettings.key(of: named), .nobody, settings.packed))
         }

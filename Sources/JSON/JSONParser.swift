@@ -23,7 +23,7 @@ package final class JSONParser {
 
     /// Reads a document and lends its root; values are valid until the body returns.
     ///
-    /// - Parameter mends: also accepts lone surrogates, and replaces them with U+FFFD.
+    /// - Parameter mends: also accepts lone surrogates and integers beyond 64 bits, as U+FFFD and doubles.
     package func read<Result>(
         _ bytes: [UInt8], mends: Bool = false, _ body: (JSONValue) throws(JSONFault) -> Result
     ) throws(JSONFault) -> Result {
@@ -36,10 +36,11 @@ package final class JSONParser {
         case ONYM_JSON_EMPTY: throw JSONFault(.empty)
         case ONYM_JSON_NOT_UTF8: throw JSONFault(.notUTF8)
         case ONYM_JSON_TOO_DEEP: throw JSONFault(.tooDeep)
-        case ONYM_JSON_BAD_NUMBER: throw JSONFault(.badNumber)
         case ONYM_JSON_NO_MEMORY: throw JSONFault(.tooLarge)
         default:
-            guard mends, let mended = LoneSurrogates.replaced(in: bytes) else { throw JSONFault(.malformed) }
+            guard mends, let mended = Mending.mended(bytes) else {
+                throw JSONFault(code == ONYM_JSON_BAD_NUMBER ? .badNumber : .malformed)
+            }
             return try read(mended, body)
         }
     }

@@ -497,7 +497,7 @@ struct QuestionnaireTests {
         #expect(try client.call("GET", "/v1/questionnaires/o?bundle_id=com.example.other", key: other).status == 200)
         #expect(try answer(client, "ada", #"{"q1":1}"#, slug: "o").status == 404)
         #expect(
-            try slugs("\(all)?app_id=\(app)") == ["o", "c", "b", "a"] && slugs("\(all)?app_id=x") == ["c", "b", "a"])
+            try slugs("\(all)?app_id=\(app)") == ["o", "c", "b", "a"] && slugs("\(all)?app_id=x").isEmpty)
         // A deleted slug is free.
         #expect(try call("DELETE", path).body == #"{"deleted":true}"#)
         for (method, body) in [("GET", nil), ("DELETE", nil), ("PATCH", #"{"name":"M"}"#)] as [(String, String?)] {

@@ -60,6 +60,12 @@ struct AttributeTests {
         #expect(try client.attributes(of: mpid).filter { $0.key != "big" } == all)
         // Numbers keep their digits.
         #expect(try client.personText(mpid).contains(#""big":{"value":9007199254740993,"#))
+        // JavaScript writes long integers, and halves of what it has cut.
+        try set(client, way.path, mpid, #"{"long":123456789012345680000,"cut":"a\ud83d"}"#, 1000)
+        #expect(try client.attributes(of: mpid)["cut"] == "\"a\u{FFFD}\"")
+        #expect(try client.personText(mpid).contains(#""long":{"value":1.2345678901234568e+20,"#))
+        try send(client, way.path, way.body(mpid, "long", 1100))
+        try send(client, way.path, way.body(mpid, "cut", 1100))
         try send(client, way.path, way.body(mpid, "vip", 2000))
         #expect(try client.attributes(of: mpid)["vip"] == nil)
         // An upload from before the removal comes late; one from after it counts.

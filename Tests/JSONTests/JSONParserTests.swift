@@ -124,6 +124,34 @@ struct JSONParserTests {
         #expect(fault(Array(text.utf8))?.problem == .badNumber)
     }
 
+    @Test(
+        "mends halves of pairs and integers beyond 64 bits, where it is asked to, and nothing else",
+        arguments: [
+            (
+                #"["a\ud83d","\ud83d\ude00","\\ud83d","\"\udc00"]"#,
+                "[\"a\u{FFFD}\",\"😀\",\"\\\\ud83d\",\"\\\"\u{FFFD}\"]"
+            ),
+            (
+                #"{"a":123456789012345680000,"b":"123456789012345680000"}"#,
+                #"{"a":1.2345678901234568e+20,"b":"123456789012345680000"}"#
+            ),
+            ("[-9223372036854775808,-9223372036854775809]", "[-9223372036854775808,-9.223372036854776e+18]"),
+            ("[18446744073709551615,18446744073709551616]", "[18446744073709551615,1.8446744073709552e+19]"),
+            (#"{"1\ud83d":100000000000000000000}"#, "{\"1\u{FFFD}\":1e+20}"),
+            ("[1e999]", nil), ("[0123456789012345678901]", nil), ("[1", nil), (#"["\ud83d]"#, nil),
+        ] as [(String, String?)])
+    func mends(_ text: String, _ mended: String?) throws {
+        func read() throws(JSONFault) -> String {
+            try parser.read(Array(text.utf8), mends: true) { root in
+                var json = JSONWriter()
+                json.copy(root)
+                return String(decoding: json.bytes, as: UTF8.self)
+            }
+        }
+        if let mended { #expect(try read() == mended) } else { #expect(throws: JSONFault.self) { try read() } }
+        if text != mended { #expect(throws: JSONFault.self) { try parser.read(Array(text.utf8)) { _ in } } }
+    }
+
     @Test("takes as much nesting as it is told to, and no more")
     func depth() {
         func nested(_ depth: Int) -> [UInt8] {

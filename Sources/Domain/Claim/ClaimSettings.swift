@@ -15,6 +15,8 @@ package struct ClaimSettings: Equatable, Sendable {
         case eventDays = 6
         case metricDays = 7
         case stepDays = 8
+        /// The first name of a project that was renamed. Its address is made from this name, and stays.
+        case firstName = 9
     }
 
     /// New values; nil for a setting that the project or the app gives up.
