@@ -35,6 +35,7 @@ public final class OnymClient: Sendable {
             } else {
                 files = try OnymClient.files(configuration)
             }
+            try LeftFiles.finish(in: files)
             try self.init(
                 runtime: Runtime(
                     configuration, files: files,
@@ -241,10 +242,23 @@ public final class OnymClient: Sendable {
 
     /// Ends the instance, and removes all its files and ids from the device. The instance cannot be used afterwards; a new
     /// instance begins as on a new device.
-    public func erase() throws(OnymError) {
+    public func erase() throws(OnymError) { try end { runtime throws(FileFault) in try runtime.erase() } }
+
+    /// The same, without the files that earlier instances left to be sent.
+    package func eraseOwn() throws(OnymError) {
+        try end { runtime throws(FileFault) in try runtime.erase(keepsLeft: true) }
+    }
+
+    /// Ends the instance, and leaves its files to be sent by another instance of ``LeftFiles``.
+    /// - Parameter note: says whose files they are.
+    package func leave(_ note: [UInt8]) throws(OnymError) {
+        try end { runtime throws(FileFault) in try runtime.leave(note) }
+    }
+
+    private func end(_ work: (Runtime) throws(FileFault) -> Void) throws(OnymError) {
         close()
         do throws(FileFault) {
-            try runtime.erase()
+            try work(runtime)
         } catch {
             throw .storage(error.reason)
         }

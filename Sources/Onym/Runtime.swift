@@ -165,10 +165,23 @@ extension Runtime {
     }
 
     /// Removes all files, and all ids that outlive the app.
-    package func erase() throws(FileFault) {
+    ///
+    /// - Parameter keepsLeft: whether to keep what earlier instances left to be sent.
+    package func erase(keepsLeft: Bool = false) throws(FileFault) {
+        for name in try files.names() where !keepsLeft || !LeftFiles.isLeft(name) { try files.remove(name) }
+        try forget()
+    }
+
+    /// Leaves all files to be sent by another instance, and removes all ids that outlive the app.
+    ///
+    /// - Parameter note: says whose files they are.
+    package func leave(_ note: [UInt8]) throws(FileFault) {
+        try LeftFiles.leave(note, in: files)
+        try forget()
+    }
+
+    private func forget() throws(FileFault) {
         for name in Runtime.keepsakes { configuration.keepsakes?.keep(nil, as: name) }
-        let names = try files.names()
-        for name in names { try files.remove(name) }
         // The vendor's values are still there, and nobody wants them back.
         if hasImport { try files.append(Array("1\n".utf8), to: Runtime.importsEnded) }
     }

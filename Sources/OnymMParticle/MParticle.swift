@@ -11,6 +11,8 @@ public final class MParticle: @unchecked Sendable {
     private var options: MParticleOptions?
     /// The timed events that run, by name.
     private var timed: [String: MPEvent] = [:]
+    /// The instances that send what was left under former keys.
+    private var former: [OnymClient] = []
     private var token: Data?
 
     package init() {}
@@ -71,6 +73,7 @@ public final class MParticle: @unchecked Sendable {
             guard let onym = try openOnce(options) else { return }
             let consent = options.consentState?.wire
             if let consent, let user = onym.users.current { onym.users.setConsent(consent, of: user) }
+            sendLeft(in: onym, options)
             onym.identity.identify(
                 options.identifyRequest?.request,
                 callback: { result in
@@ -104,12 +107,15 @@ public final class MParticle: @unchecked Sendable {
 
     /// Takes the running instance out.
     private func take() -> OnymClient? {
-        lock.withLock {
+        let (old, former) = lock.withLock {
             tracker = nil
             timed = [:]
             options = nil
-            return onym.take()
+            defer { self.former = [] }
+            return (onym.take(), self.former)
         }
+        for client in former { client.close() }
+        return old
     }
 
     /// Ends the SDK, and keeps its files for the next start.
@@ -121,26 +127,88 @@ public final class MParticle: @unchecked Sendable {
     /// Ends the SDK, and removes all that it keeps on this device. `start(with:)` works again.
     /// - Parameter completion: a callback for the end.
     public func reset(_ completion: (() -> Void)?) {
+        end({ old throws(OnymError) in try old.erase() }, completion)
+    }
+
+    private func end(_ work: (OnymClient) throws(OnymError) -> Void, _ completion: (() -> Void)?) {
         let completion = Handover(completion)
         guard let old = take() else {
             completion.value?()
             return
         }
         do throws(OnymError) {
-            try old.erase()
+            try work(old)
         } catch {
             old.runtime.log.write(.errors, "\(error)")
         }
         old.runtime.callbacks.run { completion.value?() }
     }
 
-    /// Sends all that waits under the old key, and starts again with other options. The new key begins without users.
+    // MARK: - Other keys
+
+    /// Sends all that waits under the old key, and starts again with other options. The new key begins without users. What cannot be
+    /// sent now, because there is no network for example, is sent under the old key later, also after the end of the app.
     /// - Parameter options: the options of the new start.
     public func switchWorkspace(with options: MParticleOptions) {
         let options = Handover(options)
         guard let core else { return start(with: options.value) }
         endSession()
-        core.flush(callback: { [self] _ in reset { [self] in start(with: options.value) } })
+        core.flush(callback: { [self] result in
+            let note = Workspace(core.runtime.configuration)?.note
+            end(
+                { old throws(OnymError) in
+                    if case .failure = result, let note { try old.leave(note) } else { try old.eraseOwn() }
+                },
+                { [self] in start(with: options.value) })
+        })
+    }
+
+    /// The server and the key of files that were left.
+    private struct Workspace: Codable {
+        let endpoint: URL
+        let key: String
+        let secret: String?
+
+        init?(_ configuration: Configuration) {
+            guard case .idSync(let key, let secret)? = configuration.keys.first else { return nil }
+            (endpoint, self.key, self.secret) = (configuration.endpoint, key, secret)
+        }
+
+        var note: [UInt8]? { (try? JSONEncoder().encode(self)).map { [UInt8]($0) } }
+    }
+
+    /// Sends what was left under former keys.
+    private func sendLeft(in onym: OnymClient, _ options: MParticleOptions) {
+        for files in (try? LeftFiles.all(in: onym.runtime.files)) ?? [] {
+            do {
+                guard let workspace = try? JSONDecoder().decode(Workspace.self, from: Data(try files.note())) else {
+                    try files.remove()
+                    continue
+                }
+                var configuration = try options.core()
+                configuration.endpoint = workspace.endpoint
+                configuration.keys = [.idSync(key: workspace.key, secret: workspace.secret)]
+                (configuration.files, configuration.keepsakes, configuration.imports) = (files, nil, [])
+                send(files, by: try OnymClient(configuration))
+            } catch {
+                onym.runtime.log.write(.errors, "\(error)")
+            }
+        }
+    }
+
+    /// Sends what was left, and removes it then. What cannot be sent stays for the next start, and for the time when the network is back.
+    private func send(_ files: LeftFiles, by client: OnymClient) {
+        lock.withLock { former.append(client) }
+        let flush: @Sendable () -> Void = { [self] in
+            client.flush(callback: { [self] result in
+                guard case .success = result else { return }
+                client.close()
+                try? files.remove()
+                lock.withLock { former.removeAll { $0 === client } }
+            })
+        }
+        if client.users.current != nil { return flush() }
+        client.identity.identify(nil, callback: { _ in flush() })
     }
 
     // MARK: - Sessions

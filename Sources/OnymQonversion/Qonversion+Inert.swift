@@ -28,39 +28,12 @@ extension Qonversion {
         case appleAdServices = 4
     }
 
-    /// Whether the person may have a trial. The raw values are the vendor's.
-    public enum IntroEligibilityStatus: Int, CaseIterable, Sendable {
-        /// Nobody knows.
-        case unknown = 0
-        /// The product has no trial.
-        case nonIntroProduct = 1
-        /// The person has had a trial.
-        case ineligible = 2
-        /// The person may have a trial.
-        case eligible = 3
-    }
-
-    /// Whether the person may have a trial of a product.
-    public struct IntroEligibility: Hashable, Sendable {
-        /// The answer.
-        public let status: IntroEligibilityStatus
-    }
-
     /// Inert: decides about purchases that the person began in the App Store.
     public protocol PromoPurchasesDelegate: AnyObject {
         /// A person began a purchase in the App Store.
         func shouldPurchasePromoProduct(
             withIdentifier productID: String,
             executionBlock: @escaping (([String: Entitlement], (any Error)?, Bool) -> Void) -> Void)
-    }
-
-    /// Inert: answers for each product that nobody knows whether the person may have a trial.
-    public func checkTrialIntroEligibility(
-        _ productIds: [String], completion: @escaping ([String: IntroEligibility], (any Error)?) -> Void
-    ) {
-        note("checkTrialIntroEligibility(_:completion:)")
-        let pairs = productIds.map { ($0, IntroEligibility(status: .unknown)) }
-        answer { completion(Dictionary(pairs, uniquingKeysWith: { $1 }), nil) }
     }
 
     private func refuse<Value>(_ name: String, _ completion: @escaping (Value?, (any Error)?) -> Void) {

@@ -6,6 +6,24 @@ public import Onym
 #endif
 
 extension Qonversion {
+    /// Whether the person may have a product's introductory offer. The raw values are the vendor's.
+    public enum IntroEligibilityStatus: Int, CaseIterable, Sendable {
+        /// Nobody knows.
+        case unknown = 0
+        /// The product has no introductory offer.
+        case nonIntroProduct = 1
+        /// The person has had such an offer.
+        case ineligible = 2
+        /// The person may have the offer.
+        case eligible = 3
+    }
+
+    /// Whether the person may have the introductory offer of a product.
+    public struct IntroEligibility: Hashable, Sendable {
+        /// The answer.
+        public let status: IntroEligibilityStatus
+    }
+
     /// A product of the catalog.
     public final class Product: Sendable {
         /// The id in the server's catalog.
@@ -316,6 +334,33 @@ extension Qonversion {
         access.catalog(callback: end)
     }
 
+    /// Answers for each product whether the person may have its introductory offer, as the device's shop says. Nobody knows without a
+    /// shop, and for a product that the project or the shop does not have.
+    public func checkTrialIntroEligibility(
+        _ productIds: [String], completion: @escaping ([String: IntroEligibility], (any Error)?) -> Void
+    ) {
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+        }
+        let end: @Sendable (Result<[CatalogProduct], OnymError>) -> Void = { result in
+            switch result {
+            case .failure(let error): completion.value([:], error.vendor)
+            case .success(let catalog):
+                Task {
+                    let asked = catalog.filter { productIds.contains($0.id) }
+                    let sold = await Qonversion.prices(asked, access)
+                    let statuses = productIds.map { id in
+                        let product = asked.first { $0.id == id }.flatMap(\.storeID).flatMap { sold[$0] }
+                        return (id, IntroEligibility(status: IntroEligibilityStatus(product)))
+                    }
+                    self.answer { completion.value(Dictionary(statuses, uniquingKeysWith: { $1 }), nil) }
+                }
+            }
+        }
+        access.catalog(callback: end)
+    }
+
     /// The products of the device's shop by the shop's ids; empty without a shop.
     private static func prices(_ products: [CatalogProduct], _ access: Access) async -> [String: ShopProduct] {
         let sold = (try? await access.soldProducts(products.compactMap(\.storeID))) ?? []
@@ -504,4 +549,16 @@ extension Qonversion {
     /// The former name.
     @available(*, deprecated, renamed: "EntitlementRenewState")
     public typealias RenewState = EntitlementRenewState
+}
+
+extension Qonversion.IntroEligibilityStatus {
+    /// The status of a product of the device's shop; nil for a product that the shop does not have.
+    fileprivate init(_ product: ShopProduct?) {
+        switch product.map(\.mayHaveOffer) {
+        case nil: self = .unknown
+        case .some(nil): self = .nonIntroProduct
+        case true: self = .eligible
+        case false: self = .ineligible
+        }
+    }
 }

@@ -234,11 +234,21 @@ enum DoctorCommand: ProgramCommand {
         return findings
     }
 
-    /// The finding of master keys beside the store that lack one of the store's; nothing if no key can be read.
+    /// The finding of master keys beside the store that lack one of the store's, or that cannot be read.
     private static func foreignKeys(_ marks: Set<MasterKeyMark>, _ context: CommandContext) -> [Finding] {
-        guard let keys = try? context.dataFolder.masterKeys(setting: context.settings["master_key"]),
-            !marks.isSubset(of: Set(keys.marks))
-        else { return [] }
+        if marks.isEmpty { return [] }
+        do throws(CommandFault) {
+            let keys = try context.dataFolder.masterKeys(setting: context.settings["master_key"])
+            if marks.isSubset(of: Set(keys.marks)) { return [] }
+        } catch {
+            return [
+                Finding(
+                    code: "no_master_key",
+                    description:
+                        "The master keys cannot be read, and the server does not start without them. \(error.message)",
+                    isWarning: true)
+            ]
+        }
         return [
             Finding(
                 code: "master_key",

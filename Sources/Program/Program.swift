@@ -1,4 +1,5 @@
 import Invocation
+import Threads
 
 /// The program: finds the command, reads its settings, runs it, and prints the cause of a failure.
 package enum Program {
@@ -82,6 +83,8 @@ package enum Program {
     package static func run(
         _ words: [String], environment: [String: String], terminal: Terminal = .standard
     ) -> Int32 {
+        // The stacks of a server's threads alone need more.
+        Shortage.demand(bytes: (words.first == "serve" ? 64 : 24) << 20)
         guard let first = words.first else {
             terminal.note(help)
             return 2

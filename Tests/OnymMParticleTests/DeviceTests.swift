@@ -414,6 +414,40 @@ struct DeviceTests {
         await eventually { sdk.identity.currentUser?.userId == 9 }
     }
 
+    @Test("what could not be sent before a change of the workspace is sent later, under its own key")
+    func workspaceOffline() async {
+        await device.start()
+        _ = await device.uploads()
+        sdk.logEvent("old", eventType: .other, eventInfo: nil)
+        let options = device.options()
+        options.apiKey = "us2-key"
+        sdk.switchWorkspace(with: options)
+        await device.answer(.fault(.offline))
+        // The new workspace asks for its user, and the old one tries again beside it.
+        for _ in 0..<2 {
+            await eventually { !device.transport.open.isEmpty }
+            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
+            await device.answer(isOld ? .fault(.offline) : SnippetScene.mpid(9))
+        }
+        await eventually { sdk.identity.currentUser?.userId == 9 }
+        #expect(device.files.names().contains { $0.hasPrefix("left-") })
+        device.relaunch(after: 60)
+        let again = device.options()
+        again.apiKey = "us2-key"
+        sdk.start(with: again)
+        var sent: HTTPRequest?
+        for _ in 0..<2 {
+            await eventually { !device.transport.open.isEmpty }
+            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
+            let request = await device.answer(isOld ? .empty(202) : SnippetScene.mpid(9))
+            if isOld { sent = request }
+        }
+        let names = sent?.json["events"]?.elements?.map { $0["data"]?["event_name"]?.text ?? $0["event_type"]?.text }
+        #expect(names?.contains("old") == true, "\(sent?.json ?? .null)")
+        await eventually { device.files.names().allSatisfy { !$0.hasPrefix("left-") } }
+        #expect(sdk.identity.currentUser?.userId == 9)
+    }
+
     @Test("a token for notifications becomes a name of the device")
     func push() async throws {
         await device.start()

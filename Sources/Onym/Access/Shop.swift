@@ -10,6 +10,8 @@ public struct ShopProduct: Hashable, Sendable, Identifiable {
     public let period: Period?
     /// The length of the free trial; nil without a trial.
     public let trial: Period?
+    /// Whether the person may have the product's introductory offer; nil for a product without one.
+    public var mayHaveOffer: Bool?
 
     /// Makes a product.
     public init(id: String, displayPrice: String, period: Period? = nil, trial: Period? = nil) {

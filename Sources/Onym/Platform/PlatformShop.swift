@@ -19,13 +19,17 @@ enum PlatformShop {
     /// The App Store. Transactions that StoreKit cannot verify are omitted.
     private struct AppStoreShop: Shop {
         func products(_ ids: [String]) async throws -> [ShopProduct] {
-            try await Product.products(for: ids).map { product in
-                let trial = product.subscription?.introductoryOffer
-                return ShopProduct(
+            var products: [ShopProduct] = []
+            for product in try await Product.products(for: ids) {
+                let offer = product.subscription?.introductoryOffer
+                var sold = ShopProduct(
                     id: product.id, displayPrice: product.displayPrice,
                     period: product.subscription.map { AppStoreShop.period($0.subscriptionPeriod) },
-                    trial: trial?.paymentMode == .freeTrial ? trial.map { AppStoreShop.period($0.period) } : nil)
+                    trial: offer?.paymentMode == .freeTrial ? offer.map { AppStoreShop.period($0.period) } : nil)
+                if offer != nil { sold.mayHaveOffer = await product.subscription?.isEligibleForIntroOffer }
+                products.append(sold)
             }
+            return products
         }
 
         func buy(_ id: String, quantity: Int, account: UUID) async throws -> ShopOutcome {

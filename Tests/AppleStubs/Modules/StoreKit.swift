@@ -55,6 +55,7 @@ public struct Product: Sendable {
 
     public struct SubscriptionInfo: Sendable {
         public let introductoryOffer: SubscriptionOffer?
+        public var isEligibleForIntroOffer: Bool { get async { false } }
         public let subscriptionPeriod: SubscriptionPeriod
     }
 
