@@ -86,7 +86,9 @@ package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
         let labels = (host.hasSuffix(".") ? host.dropLast() : host[...])
             .split(separator: ".", omittingEmptySubsequences: false)
         let areNumbers = labels.allSatisfy { $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
-        return !labels.contains("") && (!areNumbers || labels.count == 4 && labels.allSatisfy { UInt8($0) != nil })
+        return host.utf8.count <= 254
+            && labels.allSatisfy { (1...63).contains($0.utf8.count) && $0.first != "-" && $0.last != "-" }
+            && (!areNumbers || labels.count == 4 && labels.allSatisfy { UInt8($0) != nil })
     }
 }
 

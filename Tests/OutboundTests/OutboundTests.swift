@@ -200,7 +200,9 @@ struct OutboundTests {
         arguments: [
             "file:///etc/passwd", "ftp://host/", "gopher://host/", "", "/path", "http://", "http://a b/", "host:80",
             "http://host:0/", "http://a..b/", "http://.a/", "http://1.2.3.4.5/", "http://1.2.3.400/",
-            "http://host/#part",
+            "http://host/#part", "https://-a.com/", "https://a-.com/", "https://xn--/",
+            "https://\(String(repeating: "a", count: 64)).com/",
+            "https://\(Array(repeating: "aaaa", count: 60).joined(separator: "."))/",
         ])
     func addresses(_ text: String) { #expect(OutboundURL(text) == nil) }
 
