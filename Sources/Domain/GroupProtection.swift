@@ -25,7 +25,7 @@ extension DecisionFacts {
         let own = holders(of: user)
         if own.contains(where: isInGroup) { return false }
         guard equals.contains(where: { holders(of: $0).contains(where: isInGroup) }) else { return true }
-        return own.contains { SameUserID.areParted($0, person, self) }
+        return own.contains { SameUserID.areParted($0, person, self, membersAtMost: SameUserID.askedAtMost) }
     }
 }
 

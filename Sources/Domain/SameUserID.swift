@@ -126,15 +126,25 @@ package struct SameUserID: Sendable {
     }
 
     /// Whether an undone merge keeps the groups of two people apart, whoever of their members it was that it connected.
-    static func areParted<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+    ///
+    /// - Parameter membersAtMost: the members up to which those of the smaller group are asked, and not the two people alone.
+    static func areParted<V: DecisionFacts>(
+        _ one: PersonID, _ other: PersonID, _ view: V, membersAtMost: Int = .max
+    ) -> Bool {
         if view.document(parted(one, other)) != nil { return true }
         let (group, second) = (view.group(of: one), view.group(of: other))
-        let (small, large) = group.count <= second.count ? (group, second) : (second, group)
-        return small.members.contains { member in
-            guard let document = view.document(DocumentKey(.partedFrom, of: member)) else { return false }
-            return people(document).contains { view.group(of: $0).root == large.root }
+        func isParted(_ person: PersonID, from group: Group) -> Bool {
+            guard let document = view.document(DocumentKey(.partedFrom, of: person)) else { return false }
+            return people(document).contains { view.group(of: $0).root == group.root }
         }
+        let (small, large) = group.count <= second.count ? (group, second) : (second, group)
+        // The list of the members alone costs a step for each.
+        if small.count > membersAtMost { return isParted(one, from: second) || isParted(other, from: group) }
+        return small.members.contains { isParted($0, from: large) }
     }
+
+    /// The greatest group whose members a rule asks that joins people without a search: it must not cost a step for each member.
+    static let askedAtMost = 32
 
     /// The document that marks an undone merge of two people, so that they stay separate.
     static func parted(_ one: PersonID, _ other: PersonID) -> DocumentKey {
@@ -195,7 +205,7 @@ struct Joined {
             return areOne(one, equal, view) && view.document(SameUserID.parted(equal, other)) != nil
                 || areOne(other, equal, view) && view.document(SameUserID.parted(equal, one)) != nil
         }
-        if isParted || SameUserID.areParted(one, other, view) { return false }
+        if isParted || SameUserID.areParted(one, other, view, membersAtMost: SameUserID.askedAtMost) { return false }
         return !hasLinkedUser(one, view) || !hasLinkedUser(other, view)
     }
 
