@@ -35,7 +35,6 @@ public final class OnymClient: Sendable {
             } else {
                 files = try OnymClient.files(configuration)
             }
-            try LeftFiles.finish(in: files)
             try self.init(
                 runtime: Runtime(
                     configuration, files: files,

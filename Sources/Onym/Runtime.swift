@@ -155,6 +155,7 @@ extension Runtime {
     /// Finds out whether the app is new on the device. The ids of an earlier install are removed or used again, as the
     /// configuration says. An app that was updated from a vendor's SDK is not new.
     package func checkInstall() throws(FileFault) {
+        try LeftFiles.finish(in: files)
         if try files.names().contains(Runtime.marker) { return }
         if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp,
             !configuration.imports.contains(where: { $0.hasDefaults(in: vendorStore) })

@@ -316,28 +316,31 @@ extension Qonversion {
 
     /// Answers the products of the server's catalog by id, with the prices of the device's shop.
     public func products(_ completion: @escaping ([String: Product], (any Error)?) -> Void) {
-        let completion = Handover(completion)
-        guard let access = core?.access else {
-            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+        withCatalog(completion) { catalog, access in
+            let prices = await Qonversion.prices(catalog, access)
+            return catalog.map { ($0.id, Product($0, $0.storeID.flatMap { prices[$0] })) }
         }
-        let end: @Sendable (Result<[CatalogProduct], OnymError>) -> Void = { result in
-            switch result {
-            case .failure(let error): completion.value([:], error.vendor)
-            case .success(let catalog):
-                Task {
-                    let prices = await Qonversion.prices(catalog, access)
-                    let products = catalog.map { ($0.id, Product($0, $0.storeID.flatMap { prices[$0] })) }
-                    self.answer { completion.value(Dictionary(products, uniquingKeysWith: { $1 }), nil) }
-                }
-            }
-        }
-        access.catalog(callback: end)
     }
 
     /// Answers for each product whether the person may have its introductory offer, as the device's shop says. Nobody knows without a
     /// shop, and for a product that the project or the shop does not have.
     public func checkTrialIntroEligibility(
         _ productIds: [String], completion: @escaping ([String: IntroEligibility], (any Error)?) -> Void
+    ) {
+        withCatalog(completion) { catalog, access in
+            let asked = catalog.filter { productIds.contains($0.id) }
+            let sold = await Qonversion.prices(asked, access)
+            return productIds.map { id in
+                let product = asked.first { $0.id == id }.flatMap(\.storeID).flatMap { sold[$0] }
+                return (id, IntroEligibility(status: IntroEligibilityStatus(product)))
+            }
+        }
+    }
+
+    /// Gets the server's catalog, and answers what a function makes of it, by the ids of products.
+    private func withCatalog<Value: Sendable>(
+        _ completion: @escaping ([String: Value], (any Error)?) -> Void,
+        _ make: @escaping @Sendable ([CatalogProduct], Access) async -> [(String, Value)]
     ) {
         let completion = Handover(completion)
         guard let access = core?.access else {
@@ -348,13 +351,8 @@ extension Qonversion {
             case .failure(let error): completion.value([:], error.vendor)
             case .success(let catalog):
                 Task {
-                    let asked = catalog.filter { productIds.contains($0.id) }
-                    let sold = await Qonversion.prices(asked, access)
-                    let statuses = productIds.map { id in
-                        let product = asked.first { $0.id == id }.flatMap(\.storeID).flatMap { sold[$0] }
-                        return (id, IntroEligibility(status: IntroEligibilityStatus(product)))
-                    }
-                    self.answer { completion.value(Dictionary(statuses, uniquingKeysWith: { $1 }), nil) }
+                    let values = await make(catalog, access)
+                    self.answer { completion.value(Dictionary(values, uniquingKeysWith: { $1 }), nil) }
                 }
             }
         }
