@@ -14,12 +14,10 @@ package enum Shell {
         package let errors: String
     }
 
-    /// No program of a test takes longer: then it hangs.
-    private static let longestMilliseconds = 10 * Patience.milliseconds
-
-    /// Runs a program to its end, whatever its exit code.
+    /// Runs a program to its end, whatever its exit code. Few programs of a test take longer than the usual limit: then they hang.
     package static func result(
-        _ arguments: [String], environment: [String: String]? = nil, folder: String? = nil, input: String = ""
+        _ arguments: [String], environment: [String: String]? = nil, folder: String? = nil, input: String = "",
+        withinMilliseconds limit: Int = 10 * Patience.milliseconds
     ) throws -> Result {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
@@ -43,7 +41,7 @@ package enum Shell {
         process.standardOutput = output
         process.standardError = errors
         try process.start()
-        let hasEnded = process.end(withinMilliseconds: Shell.longestMilliseconds)
+        let hasEnded = process.end(withinMilliseconds: limit)
         func text(_ name: String) -> String {
             (try? String(decoding: Data(contentsOf: URL(filePath: files.path + "/" + name)), as: UTF8.self)) ?? ""
         }

@@ -35,8 +35,9 @@ class Server:
 
     def start(self):
         before = len(self.log_text())
+        # The server of a story that is killed ends with it.
         self.process = subprocess.Popen(
-            [self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log, env=self.environment)
+            ["setpriv", "--pdeathsig", "KILL", self.program, "serve", "--data", self.folder + "/data", "--listen", self.address, "--loops", "1", "--mode", self.mode, *self.flags], stdout=self.log, stderr=self.log, env=self.environment)
         for _ in range(600):
             listening = re.search(r'"listening":"http:\\?/\\?/([0-9.:]+)"', self.log_text()[before:])
             if listening:

@@ -5,6 +5,7 @@
 Each story has a server and a store of its own. A line tells the result of each; the exit code is 1 if one fails.
 """
 
+import faulthandler
 import json
 import os
 import pathlib
@@ -22,6 +23,8 @@ from scene import CHROMIUM, Server, Tab
 STORIES = {}
 PAGES = ["#/home", "#/people", "#/changes", "#/health", "#/rules", "#/requests", "#/webhooks", "#/keys", "#/data"]
 WIDTHS = (320, 360, 768, 1280)
+# A story that takes longer hangs: the program says where, and ends. The longest one takes a minute alone.
+LONGEST_SECONDS = 300
 # The rules of axe for WCAG 2.2, levels A and AA.
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 
@@ -1471,9 +1474,12 @@ def main():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             begun = time.monotonic()
+            print(name, file=sys.stderr, flush=True)
+            faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
             fault = tell(browser, name, program, files, pictures)
             failed += fault is not None
             print(json.dumps({"story": name, "seconds": round(time.monotonic() - begun, 1), "fault": fault}), flush=True)
+        faulthandler.cancel_dump_traceback_later()
         browser.close()
     sys.exit(1 if failed else 0)
 
