@@ -24,10 +24,10 @@ enum Mending {
                 let (length, isLone) = escape(in: document, at: place)
                 if isLone { replace(place + 2..<place + 6, with: "fffd".utf8) }
                 place += length
-            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+            case UInt8(ascii: "-") where !isInText, UInt8(ascii: "0")...UInt8(ascii: "9") where !isInText:
                 let end = document[place...].firstIndex { !isOfNumber($0) } ?? document.count
-                if !isInText, isTooLong(document[place..<end]) { replace(end..<end, with: ".0".utf8) }
-                place = isInText ? place + 1 : end
+                if isTooLong(document[place..<end]) { replace(end..<end, with: ".0".utf8) }
+                place = end
             default: place += 1
             }
         }

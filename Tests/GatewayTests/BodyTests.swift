@@ -51,4 +51,31 @@ struct BodyTests {
         }
         #expect(count > 40)
     }
+
+    /// What a careless reader would look at once for each byte, or compare with all that was before it.
+    private static let large: [String] = {
+        let count = 500_000
+        let members = (0..<count / 11).map { #""m\#($0)":1"# }
+        return [
+            #"{"a":"\#(String(repeating: "1", count: count))""#, #"{"a":\#(String(repeating: "1", count: count))"#,
+            #"{"a":"\#(String(repeating: #"\ud83d"#, count: count / 6))"}"#,
+            #"{"a":"\#(String(repeating: "e\u{301}", count: count / 3))"}"#,
+            "{\(members.joined(separator: ","))}", String(repeating: "[", count: count),
+            #"{"a":[\#(String(repeating: "{},", count: count / 3)){}]}"#,
+        ]
+    }()
+
+    @Test("that are large are answered soon, whatever is in them, on every route", .timeLimit(.minutes(3)))
+    func large() throws {
+        let scene = try NumberScene(.memory)
+        var count = 0
+        for route in scene.routes where route.body != nil && route.method != "DELETE" {
+            for body in Self.large {
+                let answer = try scene.answer(route, json: body)
+                #expect(answer?.status ?? 0 < 500, "\(route.name): \(answer?.body ?? "")")
+                count += 1
+            }
+        }
+        #expect(count > 600)
+    }
 }

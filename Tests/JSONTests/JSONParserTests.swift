@@ -152,6 +152,17 @@ struct JSONParserTests {
         if text != mended { #expect(throws: JSONFault.self) { try parser.read(Array(text.utf8)) { _ in } } }
     }
 
+    @Test("mends a large document by reading it once", .timeLimit(.minutes(1)))
+    func mendsLarge() throws {
+        let digits = String(repeating: "1", count: 4 << 20)
+        for (text, isMended) in [
+            ("[\"\(digits)\",\"\\ud83d\"]", true), ("[\"\(digits)\",", false), ("[\(digits)\"", false),
+        ] {
+            let isRead = (try? parser.read(Array(text.utf8), mends: true) { _ in true }) ?? false
+            #expect(isRead == isMended)
+        }
+    }
+
     @Test("takes as much nesting as it is told to, and no more")
     func depth() {
         func nested(_ depth: Int) -> [UInt8] {

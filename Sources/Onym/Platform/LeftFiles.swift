@@ -22,18 +22,33 @@ package final class LeftFiles: FileStore {
         return Set(numbers).sorted().map { LeftFiles(store, $0) }
     }
 
-    /// Leaves the files of a store. An end of the process in between leaves the rest to ``finish(in:)``.
+    /// Leaves the files of a store. After a fault, the next call goes on; after an end of the process, ``finish(in:)`` does.
     package static func leave(_ note: [UInt8], in store: any FileStore) throws(FileFault) {
-        let left = LeftFiles(store, (try all(in: store).last?.number ?? 0) + 1)
-        try left.append(note, to: LeftFiles.note)
-        try left.sync(LeftFiles.note)
+        let last = try all(in: store).last
+        if let last, try last.isMoving() { return try last.take() }
+        let left = LeftFiles(store, (last?.number ?? 0) + 1)
+        // The note is whole before a file moves.
+        try left.append(note, to: "new")
+        try left.sync("new")
+        try left.rename("new", to: LeftFiles.note)
         try left.take()
     }
 
-    /// Moves what an ended process did not move any more.
+    /// Moves what an ended process did not move any more, and removes what it did not remove.
     package static func finish(in store: any FileStore) throws(FileFault) {
-        guard let last = try all(in: store).last, try !last.names().contains(Runtime.marker) else { return }
-        try last.take()
+        for left in try all(in: store) {
+            if try left.isMoving() {
+                try left.take()
+            } else if try !left.names().contains(note) {
+                try left.remove()
+            }
+        }
+    }
+
+    /// Whether files have still to move: the note is the first here, and the marker the last.
+    private func isMoving() throws(FileFault) -> Bool {
+        let names = try self.names()
+        return names.contains(LeftFiles.note) && !names.contains(Runtime.marker)
     }
 
     /// Takes the files of the store. The marker is the last: with it, all have moved.
@@ -52,7 +67,7 @@ package final class LeftFiles: FileStore {
 
     /// Removes the files.
     package func remove() throws(FileFault) {
-        // Without its note, nobody opens the rest.
+        // Without its note, nobody opens the rest, and the next start removes it.
         try remove(LeftFiles.note)
         for name in try names() { try remove(name) }
     }
