@@ -65,7 +65,7 @@ struct BodyTests {
         ]
     }()
 
-    @Test("that are large are answered soon, whatever is in them, on every route", .timeLimit(.minutes(3)))
+    @Test("that are large are answered soon, whatever is in them, on every route", .timeLimit(.minutes(10)))
     func large() throws {
         let scene = try NumberScene(.memory)
         var count = 0

@@ -203,6 +203,22 @@ struct ShopTests {
         #expect(bench.transport.requests.filter { $0.path.hasSuffix("/purchases") }.count == 2)
     }
 
+    @Test("what the shop has in its list and reports as well is sent once")
+    func twice() async {
+        let both = ScriptedShop.transaction("7", "plus")
+        shop.leave([both])
+        bench.relaunch()
+        await answer(.json(201, [:]))
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        shop.report(both)
+        shop.report(ScriptedShop.transaction("8", "plus"))
+        await answer(.json(201, [:]))
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        await answer(.json(201, [:]))
+        await until { shop.finished == ["7", "8"] }
+        #expect(bench.transport.requests.filter { $0.path.hasSuffix("/purchases") }.count == 2)
+    }
+
     @Test("a renewal that the shop reports is sent, and an invalid one is finished as well", arguments: [201, 422])
     func reported(status: Int) async {
         await until { shop.isWatched }

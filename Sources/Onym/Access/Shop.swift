@@ -282,8 +282,12 @@ final class ShopWatch: Sendable {
         // The stream comes first: it keeps what the shop reports meanwhile.
         let updates = shop.updates()
         task = Task { [weak onym] in
-            for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
-            for await transaction in updates { await ShopWatch.send(transaction, onym) }
+            let unfinished = await shop.unfinished()
+            for transaction in unfinished { await ShopWatch.send(transaction, onym) }
+            // A transaction that came while the list was read is in both.
+            for await transaction in updates where !unfinished.contains(transaction) {
+                await ShopWatch.send(transaction, onym)
+            }
         }
     }
 
