@@ -71,8 +71,8 @@ struct BodyTests {
         var count = 0
         for route in scene.routes where route.body != nil && route.method != "DELETE" {
             for body in Self.large {
-                let answer = try scene.answer(route, json: body)
-                #expect(answer?.status ?? 0 < 500, "\(route.name): \(answer?.body ?? "")")
+                guard let answer = try scene.answer(route, json: body) else { continue }
+                #expect(answer.status < 500, "\(route.name): \(answer.body)")
                 count += 1
             }
         }
