@@ -157,7 +157,7 @@ let package = Package(
         .executableTarget(name: "size-without", path: "Benchmarks/SizeWithout", swiftSettings: benchSettings),
 
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
-        ring("Domain"),
+        ring("Domain", ["Threads"]),
         // The writer: batches, replays, recovery. No SQL, no HTTP.
         ring("Engine", ["Domain", "Threads"]),
         // The leaves of the tree over the journal, which all stores on disk keep. No SQL.
@@ -258,7 +258,8 @@ let package = Package(
         ring(
             "BrowserFiles", ["ByteText", "CFiles", "Compression", "Crypto", "HTTPMessage", "HTTPServer"], isCold: true),
         ring("Console", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
-        ring("Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer"], isCold: true),
+        ring(
+            "Docs", ["BrowserFiles", "ByteText", "Gateway", "HTTPMessage", "HTTPServer", "Threads"], isCold: true),
         ring("ContentFiles", ["ByteText", "Crypto", "Disk", "Threads"]),
         ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"], isCold: true),
         ring("JSON", ["ByteText", "CSimdJSON", "Threads"]),

@@ -60,6 +60,7 @@ extension [UInt8] {
 
     /// Appends bytes in pairs of hexadecimal digits.
     package mutating func append(hexadecimal bytes: [UInt8]) {
+        if bytes.isEmpty { return }
         append(addingCapacity: bytes.count * 2) { output in
             for byte in bytes {
                 output.append(Hexadecimal.digit(byte >> 4))
@@ -80,6 +81,8 @@ extension [UInt8] {
 
     @usableFromInline
     mutating func append(_ start: UnsafeRawPointer?, _ count: Int) {
+        // To append nothing to an empty array writes into the storage that all empty arrays share.
+        if count == 0 { return }
         append(addingCapacity: count) { output in unsafe output.append(start, count) }
     }
 }

@@ -41,6 +41,7 @@ package enum Base64 {
     }
 
     private static func append(_ bytes: [UInt8], _ alphabet: [UInt8], to text: inout [UInt8]) {
+        if bytes.isEmpty { return }
         text.append(addingCapacity: (bytes.count * 4 + 2) / 3) { text in
             var bits: UInt32 = 0
             var held = 0

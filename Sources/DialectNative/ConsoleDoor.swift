@@ -5,7 +5,7 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
-import Synchronization
+import Threads
 
 /// The door of the console: it lets browsers in by the cookie of a session, and by the code of a link (spec/console.md 2).
 ///
@@ -20,8 +20,8 @@ package final class ConsoleDoor: Sendable {
     /// Whether the server accepts test data.
     let isForTrying: Bool
     /// The server's address for links; empty before the server listens.
-    private let base = Mutex("")
-    private let attempts = Mutex<[UInt128: Attempts]>([:])
+    private let base = Monitor("")
+    private let attempts = Monitor<[UInt128: Attempts]>([:])
 
     /// The wrong codes from one address.
     private struct Attempts {

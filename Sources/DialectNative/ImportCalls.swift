@@ -3,7 +3,7 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
-import Synchronization
+import Threads
 
 /// The calls that import people and their data from a file (docs/moving-in.md).
 enum ImportCalls {
@@ -527,7 +527,7 @@ private final class ImportDryRuns: Sendable {
     static let atMost = 4
     private static let milliseconds: Int64 = 3_600_000
 
-    private let known = Mutex(Known())
+    private let known = Monitor(Known())
 
     static func name(_ id: ImportID) -> String { "d_\(id.rawValue)" }
 

@@ -3,7 +3,7 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
-import Synchronization
+import Threads
 
 /// The calls that show what is unusually large: identities that many people hold, and people with very many identities, members or
 /// rows. Such things are mostly mistakes of an app, such as one device id for all its users.
@@ -339,7 +339,7 @@ final class KeptLists: Sendable {
     }
 
     private let content: FoundLists.Content
-    private let kept = Mutex<[String: Kept]>([:])
+    private let kept = Monitor<[String: Kept]>([:])
 
     /// The time after which lists are made anew, and the time for which one call may read.
     private static let freshMilliseconds: Int64 = 60_000

@@ -2,7 +2,7 @@ import BrowserFiles
 package import Gateway
 import HTTPMessage
 import HTTPServer
-import Synchronization
+import Threads
 
 /// The routes of the documentation (spec/install.md 2), for operators who have no other network than the server's. A reader needs no
 /// key, because the pages hold nothing of a project.
@@ -53,7 +53,7 @@ package enum DocsRoutes {
 private final class Shelf: Sendable {
     private static let missing = "missing.html"
 
-    private let made = Mutex<FileAnswers?>(nil)
+    private let made = Monitor<FileAnswers?>(nil)
 
     func answer(_ name: String, _ wanted: FileAnswers.Wanted) -> Response {
         let answers = answers()

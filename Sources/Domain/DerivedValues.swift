@@ -1,4 +1,4 @@
-import Synchronization
+import Threads
 
 /// Values that reads have derived from facts which never change, for later reads. They are in memory only.
 ///
@@ -20,7 +20,7 @@ package final class DerivedValues: Sendable {
         var youngerBytes = 0
     }
 
-    private let values: Mutex<Values>
+    private let values: Monitor<Values>
 
     /// Values that are small and dear, with a limit of their own: one large read derives more values than fit, and would drop them.
     package let sums: DerivedValues?
@@ -29,7 +29,7 @@ package final class DerivedValues: Sendable {
     ///   - bytes: the limit of the values of both generations.
     ///   - sumBytes: the limit of the sums; nil for no sums.
     package init(bytes: Int = CacheLimits.standard.values, sumBytes: Int? = CacheLimits.standard.sums) {
-        values = Mutex(Values(generationBytes: bytes / 2))
+        values = Monitor(Values(generationBytes: bytes / 2))
         sums = sumBytes.map { DerivedValues(bytes: $0, sumBytes: nil) }
     }
 

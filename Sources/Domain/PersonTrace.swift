@@ -1,4 +1,4 @@
-import Synchronization
+import Threads
 
 /// What questions about then and splits keep of a person's journal in memory: when calls came to the person, by which identities, the
 /// rows that they brought, and which calls changed who the person is. Calls of the journal never change, so later questions read only
@@ -156,13 +156,13 @@ final class LostIdentities: Sendable {
     }
 
     private let begin: JournalSequence
-    private let state: Mutex<State>
+    private let state: Monitor<State>
 
     private static let page = 500
 
     private init(after call: JournalSequence) {
         begin = call
-        state = Mutex(State(place: EndedLink.Place(after: call)))
+        state = Monitor(State(place: EndedLink.Place(after: call)))
     }
 
     /// - Parameter call: the call since which the people lost their identities. The people of earlier calls may be among them.

@@ -2,9 +2,9 @@ import ByteText
 import Crypto
 import Foundation
 import Gateway
-import Synchronization
 import TestKit
 import Testing
+import Threads
 
 /// Sessions of the vendor's Node and Android clients, in the shape in which these clients send them (spec/claim.md 3.2, 3.3).
 @Suite("Recorded exchanges of the Node and Android clients")
@@ -17,7 +17,7 @@ struct RecordedClientTests {
         let failing: FailingStore
 
         init(_ kind: StoreKind, platform: String, bundleID: String?, rates: RateLimits = .off) throws {
-            let store = Mutex<FailingStore?>(nil)
+            let store = Monitor<FailingStore?>(nil)
             let server = try TestServer(
                 kind, configure: { $0.rates = rates },
                 wrap: { inner in

@@ -1,9 +1,9 @@
 import Domain
 import Foundation
 import Gateway
-import Synchronization
 import TestKit
 import Testing
+import Threads
 
 /// Stand-ins for shipped clients, which delete, keep and wait as their sources have it (spec/idsync-clients.md 2).
 @Suite("Stand-ins for shipped clients")
@@ -15,7 +15,7 @@ struct ClientStandInTests {
         [1, 2])
     func faults(_ kind: ShippedClient.Kind, _ seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed &* 7919)
-        let failing = Mutex<FailingStore?>(nil)
+        let failing = Monitor<FailingStore?>(nil)
         let rates = RateLimits(key: RateLimit(perSecond: 400, burst: 10), identity: .off)
         var server = try TestServer(
             .sqlite, configure: { $0.rates = rates },

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Threads
 
 /// Keeps one call of each kind as an example for the description of the API, in a folder: where `ONYM_EXAMPLES` names one
 /// (`Tools/examples`). A call that shows more members is a better example, up to a length.
@@ -7,7 +7,7 @@ final class ExampleRecorder: Sendable {
     static let shared = ProcessInfo.processInfo.environment["ONYM_EXAMPLES"].map { ExampleRecorder(folder: $0) }
 
     private let folder: String
-    private let scores = Mutex<[String: Int]>([:])
+    private let scores = Monitor<[String: Int]>([:])
     private static let bytesAtMost = 3000
 
     private init(folder: String) { self.folder = folder }

@@ -1,4 +1,4 @@
-import Synchronization
+import Threads
 
 /// The facts of an import that the store does not have yet: those of the present batch, and in a dry run those of all
 /// batches.
@@ -114,12 +114,12 @@ package final class ImportDryRun: Sendable {
         var proposal: (progress: Import, ledger: ImportLedger)?
     }
 
-    private let state: Mutex<State>
+    private let state: Monitor<State>
 
     /// The greatest size of a dry run's results.
     package static let bytesAtMost = 1 << 30
 
-    package init(_ progress: Import) { state = Mutex(State(progress: progress)) }
+    package init(_ progress: Import) { state = Monitor(State(progress: progress)) }
 
     package var progress: Import { state.withLock { $0.progress } }
 
