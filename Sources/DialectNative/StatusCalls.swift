@@ -1,5 +1,5 @@
 package import Domain
-import Gateway
+package import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
@@ -32,9 +32,9 @@ package struct ServerStatus: Sendable {
         /// The time by which the clock was ahead of the last store that answered; nil before the first answer.
         package let aheadMilliseconds: Int64?
         /// The last times that somebody set the clock.
-        package let steps: [NoticedStep]
+        package let steps: [SeenStep]
 
-        package init(behindMilliseconds: Int64, aheadMilliseconds: Int64?, steps: [NoticedStep]) {
+        package init(behindMilliseconds: Int64, aheadMilliseconds: Int64?, steps: [SeenStep]) {
             self.behindMilliseconds = behindMilliseconds
             self.aheadMilliseconds = aheadMilliseconds
             self.steps = steps
@@ -65,16 +65,6 @@ package struct ServerStatus: Sendable {
         self.counts = counts
         self.console = console
     }
-}
-
-/// A time at which somebody set the clock of the server.
-package struct NoticedStep: Equatable, Sendable {
-    /// The moment after the step.
-    package let at: Instant
-    /// The time by which the clock was set ahead; negative for a clock that was set back.
-    package let milliseconds: Int64
-
-    package init(at: Instant, milliseconds: Int64) { (self.at, self.milliseconds) = (at, milliseconds) }
 }
 
 /// The call that answers the state of the server: is it well, and how full is it?

@@ -7,8 +7,8 @@ package protocol EngineObserver: AnyObject, Sendable {
     func committed(calls: Int, nanoseconds: UInt64)
     func faulted(_ fault: StoreFault)
     func recovered()
-    /// The clock was set forward or back.
-    func clockJumped(byMilliseconds milliseconds: Int64)
+    /// The clock was set forward or back, to a moment.
+    func clockJumped(to moment: Instant, byMilliseconds milliseconds: Int64)
     /// The engine accepted calls that named a known user without a token.
     func tookUnproven(_ dialect: Dialect, calls: Int)
     /// Calls found a person or a group at its limit.
@@ -350,6 +350,8 @@ package final class Engine: Sendable {
         }
         // The sightings come before the batch, because a choice between equal people depends on them.
         writer.note(takeSightings())
+        // A call that has met another clock is answered when the step is known.
+        noteClock(work)
         if let batch {
             if batch.isEmpty { return false }
             process(batch, writer)
@@ -358,10 +360,6 @@ package final class Engine: Sendable {
         // Other servers of a shared store move the journal on as well.
         publishMoments(of: writer)
         let now = clock()
-        if let jump = work.watch.look(now, monotonic()) {
-            observer.clockJumped(byMilliseconds: jump)
-            work.bringForward(to: now, limits)
-        }
         writeLog(work, at: now)
         if now >= work.foldAt {
             work.isFolding = true
@@ -526,6 +524,14 @@ package final class Engine: Sendable {
             for (dialect, calls) in writer.takeUnproven() { observer.tookUnproven(dialect, calls: calls) }
         }
         answer(batch, answers)
+    }
+
+    /// Reports a clock that was set since the last look.
+    private func noteClock(_ work: Work) {
+        let now = clock()
+        guard let jump = work.watch.look(now, monotonic()) else { return }
+        observer.clockJumped(to: now, byMilliseconds: jump)
+        work.bringForward(to: now, limits)
     }
 
     /// Publishes to all threads the moments of the journal.

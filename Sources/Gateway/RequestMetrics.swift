@@ -5,6 +5,14 @@ package import HTTPServer
 package import Telemetry
 import Threads
 
+/// A time at which somebody set the clock of the server.
+package struct SeenStep: Equatable, Sendable {
+    /// The moment after the step.
+    package let at: Instant
+    /// The time by which the clock was set ahead; negative for a clock that was set back.
+    package let milliseconds: Int64
+}
+
 /// Counts the work of the server and the engine, for Prometheus. Each loop has its own counters.
 package final class RequestMetrics: ServerObserver, EngineObserver {
     private let routes: [String]
@@ -21,10 +29,14 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let warnings: ClientWarnings
     private let log: RequestLog?
     private let seenFault = Monitor<(text: String, at: UInt64)?>(nil)
+    private let seenSteps = Monitor<[(step: SeenStep, at: UInt64)]>([])
     private let monotonic: @Sendable () -> UInt64
     private let faultLog: RepeatedLog
     private let recoveryLog: RepeatedLog
     private let clockLog: RepeatedLog
+
+    private static let stepsAtMost = 20
+    private static let stepShownNanoseconds: UInt64 = 3600 * 1_000_000_000
 
     private enum Connection: Int, CaseIterable { case opened, closed, refused }
 
@@ -110,10 +122,24 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         recoveryLog.log(.info, "The store is open again.")
     }
 
-    package func clockJumped(byMilliseconds milliseconds: Int64) {
+    package func clockJumped(to moment: Instant, byMilliseconds milliseconds: Int64) {
         clockJumps.add(at: 0)
+        let seen = (step: SeenStep(at: moment, milliseconds: milliseconds), at: monotonic())
+        seenSteps.withLock { $0 = $0.suffix(RequestMetrics.stepsAtMost - 1) + [seen] }
         clockLog.log(
             .warning, "The clock was set.", [("by_seconds", .integer(Int(milliseconds / 1000)))])
+    }
+
+    /// The last times that somebody set the clock, the oldest first.
+    package var clockSteps: [SeenStep] { seenSteps.withLock { $0.map(\.step) } }
+
+    /// The sentence about a clock that was set in the last hour.
+    package var clockProblem: String? {
+        let now = monotonic()
+        guard let (step, at) = seenSteps.withLock({ $0.last }),
+            now - min(now, at) < RequestMetrics.stepShownNanoseconds
+        else { return nil }
+        return "The clock was set \(step.milliseconds > 0 ? "ahead" : "back") by \(abs(step.milliseconds) / 1000) s."
     }
 
     package func tookUnproven(_ dialect: Dialect, calls: Int) {

@@ -53,7 +53,7 @@ final class Unobserved: ServerObserver, EngineObserver {
     func committed(calls: Int, nanoseconds: UInt64) {}
     func faulted(_ fault: StoreFault) {}
     func recovered() {}
-    func clockJumped(byMilliseconds milliseconds: Int64) {}
+    func clockJumped(to moment: Instant, byMilliseconds milliseconds: Int64) {}
     func tookUnproven(_ dialect: Dialect, calls: Int) {}
     func metFull(_ full: Full, calls: Int) {}
 }

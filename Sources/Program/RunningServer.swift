@@ -87,7 +87,6 @@ package final class RunningServer: Sendable {
     private let dryRuns: DryRuns
     private let readers: Readers
     private let outbound: OutboundClient
-    private let clockWatch: ClockWatch
     private let dispatcher: Dispatcher
     private let webhookClient: OutboundClient
     private let purchaseChecker: PurchaseChecker
@@ -124,12 +123,10 @@ package final class RunningServer: Sendable {
         inspection.begin(
             store: store, engine: engine, dryRuns: dryRuns, metrics: metrics,
             openAPI: OpenAPIDocument(surfaces, version: Program.version), clock: configuration.clock)
-        clockWatch = ClockWatch(
-            clock: configuration.clock, monotonic: MonotonicClock.nanoseconds, logger: configuration.logger)
-        inspection.watch(clockWatch)
+        let storesClock = StoresClock(clock: configuration.clock, logger: configuration.logger)
+        inspection.compare(storesClock)
         readers = Readers(threads: configuration.loops)
-        let clockWatch = self.clockWatch
-        outbound = OutboundClient { answer in answer.date.map(clockWatch.note(storesDate:)) }
+        outbound = OutboundClient { answer in answer.date.map(storesClock.note) }
         webhookClient = RunningServer.webhookClient(configuration)
         let gateway = RunningServer.gateway(
             configuration, surfaces, engine, store, readers, outbound, secrets.identityTokens)
@@ -148,7 +145,6 @@ package final class RunningServer: Sendable {
         } catch {
             other?.stop()
             control?.stop()
-            clockWatch.stop()
             outbound.stop()
             webhookClient.stop()
             gateway.stop()
@@ -413,7 +409,6 @@ package final class RunningServer: Sendable {
         purchaseChecker.stop()
         runKeeper.stop()
         oldVersions.stop()
-        clockWatch.stop()
         // The server does not wait for the answers of other servers any more.
         outbound.stop()
         dispatcher.stop()
@@ -475,7 +470,7 @@ final class Inspection: Sendable {
     private let parts = Monitor<Parts?>(nil)
     private let gateway = Monitor<Gateway?>(nil)
     private let checker = Monitor<PurchaseChecker?>(nil)
-    private let clockWatch = Monitor<ClockWatch?>(nil)
+    private let storesClock = Monitor<StoresClock?>(nil)
     private let requestLog = Monitor<RequestLog?>(nil)
     private let dispatcher = Monitor<Dispatcher?>(nil)
     private let oldVersions = Monitor<OldVersionCount?>(nil)
@@ -521,7 +516,7 @@ final class Inspection: Sendable {
         Native.Sources(
             unreadiness: { [self] in unreadiness() },
             clockBehindSeconds: { [self] in (parts.withLock { $0?.engine }?.clockBehindMilliseconds ?? 0) / 1000 },
-            clockProblems: { [self] in clockWatch.withLock { $0 }?.problems ?? [] },
+            clockProblems: { [self] in clockProblems() },
             metrics: { [self] in metrics() },
             metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI }, version: Program.version,
             compact: { [self] in parts.withLock { $0?.engine }?.requestCompaction() },
@@ -595,8 +590,8 @@ final class Inspection: Sendable {
     /// Sets the count of old versions for the metrics.
     func show(_ oldVersions: OldVersionCount) { self.oldVersions.withLock { $0 = oldVersions } }
 
-    /// Sets the watch over the clock.
-    func watch(_ watch: ClockWatch) { clockWatch.withLock { $0 = watch } }
+    /// Sets the comparison with the clocks of stores.
+    func compare(_ storesClock: StoresClock) { self.storesClock.withLock { $0 = storesClock } }
 
     func begin(
         store: any Store, engine: Engine, dryRuns: DryRuns, metrics: RequestMetrics?, openAPI: OpenAPIDocument?,
@@ -613,7 +608,7 @@ final class Inspection: Sendable {
         parts.withLock { $0 = nil }
         gateway.withLock { $0 = nil }
         checker.withLock { $0 = nil }
-        clockWatch.withLock { $0 = nil }
+        storesClock.withLock { $0 = nil }
         requestLog.withLock { $0 = nil }
         dispatcher.withLock { $0 = nil }
         oldVersions.withLock { $0 = nil }
@@ -626,9 +621,13 @@ final class Inspection: Sendable {
         return masterKeys.unreadiness
     }
 
+    /// The sentences about a clock that differs from the stores' clocks, or that was set a short time ago.
+    private func clockProblems() -> [String] {
+        [storesClock.withLock { $0 }?.problem, parts.withLock { $0 }?.metrics?.clockProblem].compactMap(\.self)
+    }
+
     private func status() -> ServerStatus? {
         guard let parts = parts.withLock({ $0 }) else { return nil }
-        let watch = clockWatch.withLock { $0 }
         let fault = parts.metrics?.lastFault.map { fault in
             ServerStatus.SeenFault(
                 at: parts.clock().advanced(byMilliseconds: -fault.agoMilliseconds), text: fault.text)
@@ -638,7 +637,8 @@ final class Inspection: Sendable {
             freeBytes: place.freeBytes, fault: unreadiness(), lastFault: fault,
             clock: ServerStatus.Clock(
                 behindMilliseconds: parts.engine.clockBehindMilliseconds,
-                aheadMilliseconds: watch?.aheadMilliseconds, steps: watch?.steps ?? []),
+                aheadMilliseconds: storesClock.withLock { $0 }?.aheadMilliseconds,
+                steps: parts.metrics?.clockSteps ?? []),
             queuedCalls: parts.engine.queueDepth, oldestMilliseconds: parts.engine.oldestMilliseconds,
             counts: parts.store.counts, console: consoleFiles)
     }
@@ -663,7 +663,7 @@ final class Inspection: Sendable {
         text.gauge(
             "onym_clock_skew_seconds",
             help: "Seconds by which the clock is ahead of the clocks of stores; negative if it is behind.",
-            clockWatch.withLock { $0?.skewSeconds ?? 0 })
+            storesClock.withLock { $0 }?.skewSeconds ?? 0)
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
         write(place, dispatcher.withLock { $0?.figures }, to: &text)
         if let bytes = oldVersions.withLock({ $0?.bytes }) {

@@ -151,6 +151,26 @@ struct ServerStateTests {
         #expect(answer.text("since") != nil)
     }
 
+    @Test("A clock that was set ahead and back at once is shown, with both steps")
+    func steps() throws {
+        let clock = ManualClock()
+        let client = NativeClient(try TestServer(.memory) { configuration in configuration.clock = { clock.now } })
+        _ = try client.identify(#"{"customerid":"before"}"#)
+        #expect(!(try client.server.client.call("GET", "/readyz").body.contains("clock")))
+        clock.advance(milliseconds: 600_000)
+        _ = try client.identify(#"{"customerid":"ahead"}"#)
+        clock.advance(milliseconds: -600_000)
+        _ = try client.identify(#"{"customerid":"after"}"#)
+        let ready = try client.server.client.call("GET", "/readyz").body
+        #expect(ready.contains(#""clock":"The clock was set back by "#), "\(ready)")
+        let shown = try #require(client.get("/onym/v1/server")["clock"] as? [String: Any])
+        let steps = try #require(shown["steps"] as? [[String: Any]])
+        // The clock of the test stands still between its steps, and the other one does not.
+        let seconds = steps.compactMap { ($0["ms"] as? Int).map { Double($0) / 1000 } }
+        #expect(seconds.count == 2 && abs(seconds[0] - 600) < 5 && abs(seconds[1] + 600) < 5, "\(shown)")
+        #expect((steps.last?["at"] as? String)?.hasPrefix("2027-01-15T08:00:00") == true, "\(shown)")
+    }
+
     @Test("A server tells its clock, its queue and its last fault")
     func state() throws {
         let answer = try NativeClient(.memory).get("/onym/v1/server")

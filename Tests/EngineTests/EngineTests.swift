@@ -46,7 +46,9 @@ struct EngineTests {
             let jumps = Monitor<[Int64]>([])
             func tookUnproven(_ dialect: Dialect, calls: Int) {}
             func metFull(_ full: Full, calls: Int) {}
-            func clockJumped(byMilliseconds milliseconds: Int64) { jumps.change { $0.append(milliseconds) } }
+            func clockJumped(to moment: Instant, byMilliseconds milliseconds: Int64) {
+                jumps.change { $0.append(milliseconds) }
+            }
         }
 
         func job(_ number: Int, lane: Int, _ names: [IdentityType: String]) -> Job {
