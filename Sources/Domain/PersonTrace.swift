@@ -14,6 +14,8 @@ struct PersonTrace: Sendable {
         let isOwn: Bool
         /// The first row that the call added, of any person.
         let firstRow: RowNumber?
+        /// The rows that the call added, of all people.
+        let allRows: Int32
         fileprivate let lanes: Int32
         fileprivate let matched: Int32
         fileprivate let rows: Int32
@@ -56,18 +58,20 @@ struct PersonTrace: Sendable {
 
     private mutating func visit(of call: RecordedCall, _ person: PersonID, _ hash: KeyedHash) -> Visit {
         var rows: [RowKind: Int] = [:]
-        var isTurn = false
+        var (isTurn, others) = (false, 0)
         for fact in call.facts {
             switch fact {
             case .personMade, .linked, .unlinked, .merged, .mergeUndone, .personErased: isTurn = true
             case .rowsAdded(person, let kind, let count, _): rows[kind, default: 0] += count
-            case .rowsAdded, .documentPut: break
+            case .rowsAdded(_, _, let count, _): others += count
+            case .documentPut: break
             }
         }
         if isTurn { turns.append(call.sequence) }
         return Visit(
             call: call.sequence, at: call.at, key: call.key, kind: call.kind, isOwn: call.person == person,
-            firstRow: call.firstRow, lanes: identities.place(of: call.lanes(to: person, hash)),
+            firstRow: call.firstRow, allRows: Int32(clamping: rows.values.reduce(others, +)),
+            lanes: identities.place(of: call.lanes(to: person, hash)),
             matched: identities.place(of: call.matched(hash)), rows: counts.place(of: rows))
     }
 

@@ -75,8 +75,8 @@ package struct RecordedCall: Equatable, Sendable {
 }
 
 extension JournalEntry {
-    /// The other people of the call: people that it made, merged, or took an identity from. The histories of these people
-    /// also show the call. People that only got rows are not included.
+    /// The other people of the call: people that it made or merged, that got rows, or that it took an identity from. The histories of
+    /// these people also show the call.
     package var otherPeople: [PersonID] {
         var people: [PersonID] = []
         // The people that the call made beside its own, and those that the list has.
@@ -84,16 +84,20 @@ extension JournalEntry {
         func add(_ other: PersonID) {
             if other != person, seen.insert(other).inserted { people.append(other) }
         }
+        // Rows of one person come together.
+        var last: PersonID?
         for change in changes {
             switch change {
             case .personMade(let newcomer, _): if newcomer != person { seen.insert(newcomer) }
+            case .rowAdded(let owner, _):
+                if owner != last { add(owner) }
+                last = owner
             case .linked(let person, _), .unlinked(let person, _, _): add(person)
             case .personErased(let person): add(person)
             case .merged(let merge), .mergeUndone(let merge):
                 add(merge.from)
                 add(merge.into)
-            case .rowAdded, .rowSuperseded, .documentPut, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
-                .renamed,
+            case .rowSuperseded, .documentPut, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed,
                 .strategySet:
                 break
             }

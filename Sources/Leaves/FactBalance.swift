@@ -206,13 +206,25 @@ struct FactBalance {
     func isSealed(_ call: Int64, _ person: Int64) -> Bool { sealed.contains(CallOfPerson(call: call, person: person)) }
 
     /// Compares the lists of people's calls with the facts of the calls. The own person of a call, and the people that it made, are
-    /// found without them.
+    /// found without them. A list may have a call that only added rows: earlier versions kept no such calls in it.
     func listDifferences() -> [ListDifference] {
         let expected = others.subtracting(newcomers).filter { owners[$0.call] != $0.person }
-        let differing = expected.symmetricDifference(listed)
+        var differing = expected.symmetricDifference(listed)
+        if !differing.isSubset(of: expected) {
+            differing.subtract(ownersOfRows.intersection(listed).subtracting(expected))
+        }
         return differing.sorted(by: { ($0.call, $0.person) < ($1.call, $1.person) }).map { call in
             ListDifference(call: call.call, person: call.person, isMissing: !listed.contains(call))
         }
+    }
+
+    /// The people to whom calls added rows, as far as no erasure has sealed what the leaves say.
+    private var ownersOfRows: Set<CallOfPerson> {
+        var owners = sealed
+        for known in noted {
+            if case .rowAdded = known.fact { owners.insert(CallOfPerson(call: known.call, person: known.person)) }
+        }
+        return owners
     }
 
     // MARK: - The directory

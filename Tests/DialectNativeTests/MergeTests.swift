@@ -196,4 +196,47 @@ struct MergeTests {
         let ids = users.list("users").compactMap { $0["id"] as? String }
         #expect(ids.count == 3 && Set(ids).count == 3, "each has an id of its own again: \(users)")
     }
+
+    /// An undo of the rule's merge parts the two for good, so a decision about them looks for the note of that: only a batch has it.
+    @Test("a new user id of somebody whom an undo has parted from its user is refused", arguments: StoreKind.allCases)
+    func parted(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        #expect(try client.call("PUT", "/onym/v1/strategy", #"{"same_user_id":true}"#).status == 200)
+        let person = try client.identify(#"{"email":"p@x"}"#)
+        #expect(try client.claimDialect("properties", #"{"user_id":"ada","properties":{"plan":"pro"}}"#).status == 200)
+        _ = try client.merge(person, into: "claim_user_id:ada")
+        let user = try client.identify(#"{"customerid":"ada"}"#, "login")
+        let merges = try client.get("/onym/v1/people/\(user)").list("merges")
+        let rule = try #require(merges.first { $0["rule"] as? String == "same_user_id" }?["id"] as? String, "\(merges)")
+        #expect(try client.post("/onym/v1/merges/\(rule)/undo").status == 200)
+        let modified = try client.modify(
+            person, #"[{"identity_type":"customerid","old_value":null,"new_value":"ada"}]"#)
+        #expect(modified.status == 400 && modified.wire.body.contains("another login identity"), "\(modified)")
+        #expect(try client.get("/healthz").status == 200)
+    }
+
+    @Test("a merge is looked at and undone after a split has moved rows of its people", arguments: StoreKind.allCases)
+    func splitRows(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let person = try client.identify(#"{"device_application_stamp":"S1"}"#)
+        #expect(try client.claimDialect("properties", #"{"user_id":"bob","properties":{"plan":"0"}}"#).status == 200)
+        #expect(try client.claimDialect("claim", #"{"anonymous_id":"owl_anon_2","user_id":"bob"}"#).status == 200)
+        try client.identify(#"{"device_application_stamp":"S1","ios_idfv":"D1"}"#)
+        let call = try #require(client.get("/onym/v1/stats").number("last_seq"))
+        let merge = try client.merge(person, into: "owl_anon_2")
+        let key = client.server.credentials.idsyncWebKey
+        let upload = try client.server.client.call(
+            "POST", "/v3/JS/\(key)/events", json: #"{"mpid":"\#(person)","events":[{"n":"e","dt":4}]}"#)
+        #expect(upload.status == 202, "\(upload)")
+        try client.identify(#"{"customerid":"bob","ios_idfv":"D1","email":"z@x"}"#, "login")
+        #expect(
+            try client.claimDialect("properties", #"{"user_id":"owl_anon_2","properties":{"plan":"2"}}"#).status == 200)
+        let split = try client.post("/onym/v1/people/\(person)/split", #"{"at_call":\#(call)}"#)
+        #expect(
+            split.status == 200 && ((split["moved"] as? [String: Any])?["rows"] as? [String: Int])?["event"] == 1,
+            "\(split)")
+        #expect(try client.get("/onym/v1/merges/\(merge)/depended").status == 200)
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo?dry_run=true").status == 200)
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
+    }
 }

@@ -1,7 +1,8 @@
 package import Domain
 
 extension Snapshot {
-    /// The calls whose results depended on a merge: all pages of the search. Empty for a merge that does not exist.
+    /// The calls whose results depended on a merge: all pages of the search, as the gateway asks for them. Empty for a merge that does
+    /// not exist.
     package func calls(
         dependingOn merge: MergeID, _ directory: Directory
     ) throws(StoreFault) -> [JournalSequence] {
@@ -9,7 +10,7 @@ extension Snapshot {
         for case .merged(let made) in call.facts where made.id == merge {
             let search = DependedCalls(on: made, madeBy: call, directory)
             while true {
-                if let calls = try search.page(self) { return calls }
+                if let calls = try search.page(try RoutedSnapshot.over(self)) { return calls }
             }
         }
         return []

@@ -25,7 +25,9 @@ package struct AppUser: Equatable, Sendable {
     package internal(set) var lastSeen: Instant
     package internal(set) var apps: [AppID: Use] = [:]
     package internal(set) var fields: [Field: String] = [:]
-    package internal(set) var isDevelopment = false
+    /// Whether the last upload that said so came from a development build; nil if no upload has said it. A claim says nothing.
+    package internal(set) var development: Bool?
+    package var isDevelopment: Bool { development ?? false }
 
     package init(of person: PersonID, at moment: Instant) {
         self.person = person
@@ -53,38 +55,32 @@ package struct AppUser: Equatable, Sendable {
         package init(app: AppID) { self.app = app }
     }
 
-    /// Applies the fields of an upload. Returns whether a field changed. The last sighting is kept to the minute.
+    /// Applies the fields of an upload. Returns whether a field changed. The last sighting is kept to the minute, and with each change,
+    /// because a group shows the field that was seen last.
     mutating func see(_ sighting: Sighting, at moment: Instant) -> Bool {
         var isNews = false
         for (field, value) in sighting.fields where fields[field] != value {
             fields[field] = value
             isNews = true
         }
-        if let isDevelopment = sighting.isDevelopment, isDevelopment != self.isDevelopment {
-            self.isDevelopment = isDevelopment
+        if let isDevelopment = sighting.isDevelopment, isDevelopment != development {
+            development = isDevelopment
             isNews = true
         }
-        if moment.milliseconds - lastSeen.milliseconds >= AppUser.granularityMilliseconds {
-            lastSeen = moment
-            isNews = true
-        }
-        if let use = apps[sighting.app] {
-            if moment.milliseconds - use.last.milliseconds >= AppUser.granularityMilliseconds {
-                apps[sighting.app]?.last = moment
-                isNews = true
-            }
-        } else {
-            apps[sighting.app] = Use(first: moment, last: moment)
-            isNews = true
-        }
-        return isNews
+        let use = apps[sighting.app]
+        let before = min(lastSeen, use?.last ?? lastSeen)
+        guard isNews || use == nil || moment.milliseconds - before.milliseconds >= AppUser.granularityMilliseconds
+        else { return false }
+        lastSeen = max(lastSeen, moment)
+        apps[sighting.app] = Use(first: use?.first ?? moment, last: max(use?.last ?? moment, moment))
+        return true
     }
 
     /// Applies the fields of the user's group.
     package mutating func take(_ folded: FoldedAppUser) {
         if folded.isEmpty { return }
         (firstSeen, lastSeen, apps) = (folded.firstSeen, folded.lastSeen, folded.apps)
-        (fields, isDevelopment) = (folded.fields, folded.isDevelopment)
+        (fields, development) = (folded.fields, folded.development)
     }
 
     private static let granularityMilliseconds: Int64 = 60_000
@@ -94,7 +90,7 @@ package struct AppUser: Equatable, Sendable {
         packer.add(UInt64(bitPattern: idPerson.rawValue))
         packer.add(firstSeen)
         packer.add(lastSeen)
-        packer.add(isDevelopment ? 1 : 0 as UInt8)
+        packer.add(development.map { $0 ? 1 : 0 } ?? 2 as UInt8)
         packer.add(UInt64(apps.count))
         for (app, use) in apps.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             packer.add(UInt64(bitPattern: app.rawValue))
@@ -111,10 +107,11 @@ package struct AppUser: Equatable, Sendable {
     package init?(of person: PersonID, packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         guard let idPerson = unpacker.person(), let firstSeen = unpacker.instant(), let lastSeen = unpacker.instant(),
-            let isDevelopment = unpacker.byte(), let count = unpacker.integer()
+            let said = unpacker.byte(), let count = unpacker.integer()
         else { return nil }
         self.init(of: person, at: firstSeen)
-        (self.idPerson, self.lastSeen, self.isDevelopment) = (idPerson, lastSeen, isDevelopment == 1)
+        (self.idPerson, self.lastSeen) = (idPerson, lastSeen)
+        development = said == 2 ? nil : said == 1
         for _ in 0..<count {
             guard let app = unpacker.integer(), let first = unpacker.instant(), let last = unpacker.instant()
             else { return nil }

@@ -88,7 +88,6 @@ extension Collect {
     /// journal still says what came first.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
         var people = PeopleMaker(stamp)
-        var made: [IdentityKey: PersonID] = [:]
         let most = parts.reduce(0) { $0 + $1.rows.count }
         var changes: [Change] = []
         changes.reserveCapacity(most + parts.count)
@@ -98,6 +97,7 @@ extension Collect {
         var late = LateRows()
         var events = EventsTelling()
         var apps = AppFactsNoting()
+        var owners = UploadOwners()
         // The errors of an import come after all that it takes away, so that errors of one session move together.
         var imported: [(error: ErrorReport, person: PersonID)] = []
         for part in parts {
@@ -146,8 +146,7 @@ extension Collect {
             if rows.isEmpty, known.isEmpty, correct == nil || part.user.type == .claimNobody || erased != nil {
                 continue
             }
-            let person = view.holder(of: part.user) ?? made[part.user.key] ?? people.make(part.user)
-            made[part.user.key] = person
+            let person = owners.person(of: part.user, &people, view)
             for row in rows {
                 changes.append(.rowAdded(person, row))
                 if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
@@ -171,8 +170,34 @@ extension Collect {
         let reply = Collected(accepted: accepted, repeated: repeated)
         guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
-            reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
+            reply, outcome: Outcome(kind: .collect, person: owners.only, inputs: owners.inputs, changes: changes))
     }
+}
+
+/// The people of an upload, by the user ids that it names. An upload for one person is about this person, and came by the ids that the
+/// person had before. One for several people is about none of them, and names no identities, because an input does not say whose it
+/// is: the lanes of its rows are unknown.
+private struct UploadOwners {
+    private var people: [IdentityKey: PersonID] = [:]
+    private var known: [Identity] = []
+
+    /// The person with a user id, who is made if nobody has it.
+    mutating func person<V: DecisionFacts>(of user: Identity, _ maker: inout PeopleMaker, _ view: V) -> PersonID {
+        if let person = people[user.key] { return person }
+        let holder = view.holder(of: user)
+        if holder != nil, user.type != .claimNobody { known.append(user) }
+        let person = holder ?? maker.make(user)
+        people[user.key] = person
+        return person
+    }
+
+    /// The person of an upload for one person.
+    var only: PersonID? {
+        guard let first = people.first?.value else { return nil }
+        return people.values.allSatisfy { $0 == first } ? first : nil
+    }
+
+    var inputs: [JournalEntry.Input] { only == nil ? [] : known.map { JournalEntry.Input($0, .matched) } }
 }
 
 /// An event that an import names again.

@@ -17,11 +17,11 @@ package struct FoldedAppUser: GroupFold, Equatable {
     package private(set) var lastSeen = Instant(milliseconds: .min)
     package private(set) var apps: [AppID: AppUser.Use] = [:]
     private var said: [AppUser.Field: Said] = [:]
-    private var development: Said?
+    private var saidDevelopment: Said?
 
     package var fields: [AppUser.Field: String] { said.mapValues(\.value) }
-    package var isDevelopment: Bool { development?.value == "1" }
-    package var isEmpty: Bool { development == nil }
+    package var development: Bool? { saidDevelopment.map { $0.value == "1" } }
+    package var isEmpty: Bool { lastSeen == Instant(milliseconds: .min) }
 
     package init(_ person: PersonID, _ document: [UInt8]?) {
         if let document { add(person, document) }
@@ -34,13 +34,13 @@ package struct FoldedAppUser: GroupFold, Equatable {
         func said(_ value: String) -> Said { Said(value: value, at: user.lastSeen, origin: person) }
         add(user.firstSeen, user.lastSeen, user.apps)
         for (field, value) in user.fields { add(said(value), of: field) }
-        addDevelopment(said(user.isDevelopment ? "1" : "0"))
+        if let isDevelopment = user.development { addDevelopment(said(isDevelopment ? "1" : "0")) }
     }
 
     package mutating func join(_ joining: FoldedAppUser, by merge: MergeID) {
         add(joining.firstSeen, joining.lastSeen, joining.apps)
         for (field, said) in joining.said { add(said, of: field) }
-        if let development = joining.development { addDevelopment(development) }
+        if let said = joining.saidDevelopment { addDevelopment(said) }
     }
 
     private mutating func add(_ first: Instant, _ last: Instant, _ uses: [AppID: AppUser.Use]) {
@@ -56,7 +56,7 @@ package struct FoldedAppUser: GroupFold, Equatable {
     }
 
     private mutating func addDevelopment(_ new: Said) {
-        if new.goesBefore(development) { development = new }
+        if new.goesBefore(saidDevelopment) { saidDevelopment = new }
     }
 
     package var packed: [UInt8] {
@@ -70,7 +70,7 @@ package struct FoldedAppUser: GroupFold, Equatable {
         }
         packer.add(firstSeen)
         packer.add(lastSeen)
-        add(development)
+        add(saidDevelopment)
         packer.add(UInt64(apps.count))
         for (app, use) in apps.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             packer.add(UInt64(bitPattern: app.rawValue))
@@ -97,7 +97,7 @@ package struct FoldedAppUser: GroupFold, Equatable {
         guard let firstSeen = unpacker.instant(), let lastSeen = unpacker.instant(), let development = said(),
             let count = unpacker.integer()
         else { return nil }
-        (self.firstSeen, self.lastSeen, self.development) = (firstSeen, lastSeen, development.value)
+        (self.firstSeen, self.lastSeen, saidDevelopment) = (firstSeen, lastSeen, development.value)
         for _ in 0..<count {
             guard let app = unpacker.integer(), let first = unpacker.instant(), let last = unpacker.instant() else {
                 return nil

@@ -45,7 +45,7 @@ final class PeoplePast {
     }
 
     let project: ProjectID
-    /// The snapshot of the page.
+    /// The snapshot of the page, with rows where the store keeps them: decisions count these, also after a split.
     private var snapshot: any Snapshot
     /// The number of questions that the page may still ask.
     private var questions = 0
@@ -69,7 +69,7 @@ final class PeoplePast {
 
     /// - Parameter start: the first moment that is read: just before this call.
     init(_ snapshot: any Snapshot, of project: ProjectID, from start: JournalSequence) throws(StoreFault) {
-        self.snapshot = snapshot
+        self.snapshot = snapshot.physical
         self.project = project
         self.start = start
         firstRow = try snapshot.lastRow(before: start)
@@ -78,7 +78,7 @@ final class PeoplePast {
 
     /// Begins a page with a snapshot. Returns false if the page cannot read all ended links.
     func begin(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-        self.snapshot = snapshot
+        self.snapshot = snapshot.physical
         questions = PeoplePast.questionsAtMost
         return try readEnds()
     }

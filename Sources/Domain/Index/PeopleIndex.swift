@@ -1,3 +1,5 @@
+import Synchronization
+
 /// All people and their identities in memory: 70 to 80 bytes for an identity with its link.
 ///
 /// The index has only the hashes of values. The store finds a value by the number of its link. Each person and each identity
@@ -115,6 +117,8 @@ package final class PeopleIndex: @unchecked Sendable {
     fileprivate private(set) var pendingErased: Set<PersonID> = []
     private var heldIdentities = 0
     private var linksInForce = 0
+    /// How often a decision over the committed facts looked for a document or a row. Only a batch reads these.
+    fileprivate let missedDocuments = Atomic(0)
 
     package init(directory: Directory = Directory()) {
         self.directory = directory
@@ -657,7 +661,10 @@ extension PeopleIndex.IndexFacts {
     package func person(_ id: PersonID) -> PeopleIndex.Place? { isErased(id) ? nil : index.place(of: id) }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
-        precondition(lastLink == .max, "Only a batch looks at documents.")
+        guard hasDocuments else {
+            index.missedDocuments.add(1, ordering: .relaxed)
+            return nil
+        }
         let document = index.pendingDocuments[key] ?? index.documents.number(of: key).flatMap { index.readDocument($0) }
         // An empty document means that the document was removed.
         return document.flatMap { $0.isEmpty ? nil : $0 }
@@ -669,7 +676,10 @@ extension PeopleIndex.IndexFacts {
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
 
     package func namedRow(_ hash: RowHash) -> NamedRow? {
-        precondition(lastLink == .max, "Only a batch looks for named rows.")
+        guard hasDocuments else {
+            index.missedDocuments.add(1, ordering: .relaxed)
+            return nil
+        }
         return index.namedRow(hash)
     }
 
@@ -684,6 +694,9 @@ extension PeopleIndex {
     /// Decides a call over the committed facts, if the call changes nothing.
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
         if let key = call.replayKey, replays.mayKnow(key) { return .needsWriter }
-        return Peek(act, stamp, call, in: committed)
+        let missed = missedDocuments.load(ordering: .relaxed)
+        let peek = Peek(act, stamp, call, in: committed)
+        // The writer has the document that the decision missed. A miss of another thread only sends a call there for nothing.
+        return missed == missedDocuments.load(ordering: .relaxed) ? peek : .needsWriter
     }
 }

@@ -116,6 +116,7 @@ package struct SplitPlan: Sendable {
         let lanes: Set<IdentityKey>
         var rows: [RowKind: Int]
         let firstRow: RowNumber?
+        let allRows: Int32
         let isTaken: Bool
     }
 
@@ -151,7 +152,13 @@ package struct SplitPlan: Sendable {
         }
         depended = taken.map(\.call)
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
-        let rows = SplitPlan.rows(visits, upTo: snapshot.lastRow)
+        let shown = snapshot.person(person, in: project)?.counts ?? [:]
+        // Earlier versions did not list a call that only added rows with its people.
+        let unlisted = shown.filter(\.key.isSplittable).reduce(0) {
+            $0 + max(0, $1.value - journalled[$1.key, default: 0])
+        }
+        if !selector.lanes.isEmpty { unknown += unlisted }
+        let rows = unlisted == 0 ? SplitPlan.rows(visits, upTo: snapshot.lastRow) : SplitPlan.exactRows(visits)
         if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }
         let stored = snapshot.physical.person(person, in: project)?.counts ?? [:]
         content = SplitPerson.Content(
@@ -160,7 +167,6 @@ package struct SplitPlan: Sendable {
                 uniqueKeysWithValues: RowKind.allCases.filter(\.isSplittable).map { ($0, stored[$0] ?? 0) }),
             properties: try properties(of: person, visits, snapshot),
             selector: selector)
-        let shown = snapshot.person(person, in: project)?.counts ?? [:]
         for (kind, count) in shown where count > moved[kind] ?? 0 { stays[kind] = count - (moved[kind] ?? 0) }
     }
 
@@ -199,7 +205,7 @@ package struct SplitPlan: Sendable {
                 let isSplit = one.kind == .split || one.kind == .undoSplit
                 visits[one.call] = Visit(
                     call: one.call, kind: one.kind, lanes: lanes, rows: rows, firstRow: one.firstRow,
-                    isTaken: !isSplit && judge.takes(one, lanes))
+                    allRows: one.allRows, isTaken: !isSplit && judge.takes(one, lanes))
             }
         }
         return visits.values.sorted { $0.call < $1.call }
@@ -223,6 +229,23 @@ package struct SplitPlan: Sendable {
             }
         }
         if let first, last.rawValue >= first { ranges.append(first...last.rawValue) }
+        return ranges.isEmpty ? nil : SplitRows(ranges: ranges, counts: counts)
+    }
+
+    /// The ranges of the rows of all taken calls, and of no other ones.
+    private static func exactRows(_ visits: [Visit]) -> SplitRows? {
+        var ranges: [ClosedRange<Int64>] = []
+        var counts: [RowKind: Int] = [:]
+        for visit in visits where visit.isTaken && !visit.rows.isEmpty {
+            guard let first = visit.firstRow?.rawValue else { continue }
+            counts.merge(visit.rows, uniquingKeysWith: +)
+            let end = first + Int64(visit.allRows) - 1
+            if let last = ranges.last, last.upperBound == first - 1 {
+                ranges[ranges.count - 1] = last.lowerBound...end
+            } else {
+                ranges.append(first...end)
+            }
+        }
         return ranges.isEmpty ? nil : SplitRows(ranges: ranges, counts: counts)
     }
 
@@ -431,6 +454,7 @@ package struct PersonLanes: Sendable {
 
     package init(of person: PersonID, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
         var found: [Name: Lane] = [:]
+        var journalled: [RowKind: Int] = [:]
         var lookedAt = 0
         let routed = snapshot as? RoutedSnapshot
         for source in routed?.sources(of: person) ?? [person] {
@@ -443,15 +467,16 @@ package struct PersonLanes: Sendable {
                 let calls = try snapshot.calls(of: source, before: before, limit: PersonLanes.page)
                 lookedAt += calls.count
                 for call in calls {
-                    var (rows, kind): (Int, RowKind?) = (0, nil)
-                    for case .rowsAdded(source, let added, let count, _) in call.facts where added.isSplittable {
-                        rows += count
-                        kind = added
+                    var added: [RowKind: Int] = [:]
+                    for case .rowsAdded(source, let kind, let count, _) in call.facts where kind.isSplittable {
+                        added[kind, default: 0] += count
                     }
-                    guard rows > 0, let kind else { continue }
+                    let rows = added.values.reduce(0, +)
+                    guard rows > 0, let kind = added.keys.first else { continue }
                     if let routed, let first = call.firstRow {
                         guard try routed.owner(of: first, kind, at: source) == person else { continue }
                     }
+                    journalled.merge(added, uniquingKeysWith: +)
                     let names = Set(call.identities(bringingTo: source).map { Name(type: $0.type, value: $0.value) })
                     if names.isEmpty { unknown += rows }
                     for name in names {
@@ -465,6 +490,13 @@ package struct PersonLanes: Sendable {
                 }
                 guard calls.count == PersonLanes.page, let last = calls.last else { break }
                 before = last.sequence
+            }
+        }
+        if !isCut {
+            // Earlier versions did not list a call that only added rows with its people.
+            let shown = snapshot.person(person, in: project)?.counts ?? [:]
+            for (kind, count) in shown where kind.isSplittable {
+                unknown += max(0, count - journalled[kind, default: 0])
             }
         }
         lanes = found.values.sorted {
