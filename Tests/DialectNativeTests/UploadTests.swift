@@ -5,9 +5,12 @@ import Testing
 /// What the journal, questions about then and splits know of uploads that only bring rows, on every store.
 @Suite("Uploads for known people")
 struct UploadTests {
-    private func ingest(_ client: NativeClient, _ events: [(user: String, message: String)]) throws {
+    /// Uploads events of users, with further members.
+    private func ingest(
+        _ client: NativeClient, _ events: [(user: String, message: String)], with members: String = ""
+    ) throws {
         let list = events.map { event in
-            #"{"client_event_id":"\#(UUID().uuidString.lowercased())","session_id":"\#(UUID().uuidString.lowercased())","user_id":"\#(event.user)","level":"info","message":"\#(event.message)"}"#
+            #"{"client_event_id":"\#(UUID().uuidString.lowercased())","session_id":"\#(UUID().uuidString.lowercased())","user_id":"\#(event.user)","level":"info","message":"\#(event.message)"\#(members)}"#
         }
         let answer = try client.server.client.call(
             "POST", "/v1/ingest", fields: [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")],
@@ -97,14 +100,7 @@ struct UploadTests {
     @Test("a user that a claim renames keeps its build", arguments: StoreKind.allCases)
     func development(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
-        func upload(_ user: String, _ more: String) throws {
-            let answer = try client.server.client.call(
-                "POST", "/v1/ingest", fields: [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")],
-                json:
-                    #"{"bundle_id":"com.example.demo","events":[{"session_id":"99999999-9999-4999-8999-999999999999","user_id":"\#(user)","level":"info","message":"m"\#(more)}]}"#
-            )
-            #expect(answer.status == 200, "\(answer)")
-        }
+        func upload(_ user: String, _ members: String) throws { try ingest(client, [(user, "m")], with: members) }
         func users(_ mode: String) throws -> [[String: Any]] {
             let answer = try client.server.client.call(
                 "GET", "/v1/app-users?data_mode=\(mode)",

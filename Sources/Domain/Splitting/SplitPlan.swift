@@ -152,11 +152,7 @@ package struct SplitPlan: Sendable {
         }
         depended = taken.map(\.call)
         for visit in visits { journalled.merge(visit.rows, uniquingKeysWith: +) }
-        let shown = snapshot.person(person, in: project)?.counts ?? [:]
-        // Earlier versions did not list a call that only added rows with its people.
-        let unlisted = shown.filter(\.key.isSplittable).reduce(0) {
-            $0 + max(0, $1.value - journalled[$1.key, default: 0])
-        }
+        let unlisted = snapshot.unlistedRows(of: person, in: project, besides: journalled)
         if !selector.lanes.isEmpty { unknown += unlisted }
         let rows = unlisted == 0 ? SplitPlan.rows(visits, upTo: snapshot.lastRow) : SplitPlan.exactRows(visits)
         if let rows, rows.ranges.count > SplitRows.rangesAtMost { refusal = .tooFineSplit }
@@ -167,6 +163,7 @@ package struct SplitPlan: Sendable {
                 uniqueKeysWithValues: RowKind.allCases.filter(\.isSplittable).map { ($0, stored[$0] ?? 0) }),
             properties: try properties(of: person, visits, snapshot),
             selector: selector)
+        let shown = snapshot.person(person, in: project)?.counts ?? [:]
         for (kind, count) in shown where count > moved[kind] ?? 0 { stays[kind] = count - (moved[kind] ?? 0) }
     }
 
@@ -414,6 +411,18 @@ private struct Judge {
     }
 }
 
+extension Snapshot {
+    /// The rows of a person that no call of its journal brought: earlier versions did not list a call that only added rows with its people.
+    ///
+    /// - Parameter journalled: the rows that the calls of the journal brought.
+    fileprivate func unlistedRows(
+        of person: PersonID, in project: ProjectID, besides journalled: [RowKind: Int]
+    ) -> Int {
+        let shown = self.person(person, in: project)?.counts ?? [:]
+        return shown.filter(\.key.isSplittable).reduce(0) { $0 + max(0, $1.value - journalled[$1.key, default: 0]) }
+    }
+}
+
 extension RecordedCall {
     /// The identities by which the call came to a person, as often as it names them.
     package func identities(bringingTo person: PersonID) -> [(type: IdentityType, value: String)] {
@@ -492,13 +501,7 @@ package struct PersonLanes: Sendable {
                 before = last.sequence
             }
         }
-        if !isCut {
-            // Earlier versions did not list a call that only added rows with its people.
-            let shown = snapshot.person(person, in: project)?.counts ?? [:]
-            for (kind, count) in shown where kind.isSplittable {
-                unknown += max(0, count - journalled[kind, default: 0])
-            }
-        }
+        if !isCut { unknown += snapshot.unlistedRows(of: person, in: project, besides: journalled) }
         lanes = found.values.sorted {
             ($1.last, $0.type.rawValue, $0.value) < ($0.last, $1.type.rawValue, $1.value)
         }
