@@ -171,12 +171,20 @@ class Client:
     def __init__(self, server):
         self.keys = server.keys
         self.connection = http.client.HTTPConnection(server.base.removeprefix("http://"))
+        self.used = time.monotonic()
+
+    def request(self, method, path, body, fields):
+        """Sends a request. The server closes a connection that was silent for long, as while a store is filled."""
+        if time.monotonic() - self.used > 10:
+            self.connection.close()
+        self.used = time.monotonic()
+        self.connection.request(method, path, body, fields)
 
     def call(self, method, path, body=None, key=None, expected=200):
         fields = {"Authorization": f"Bearer {key or self.keys['claim']['client_key']}"}
         if body is not None:
             fields["Content-Type"] = "application/json"
-        self.connection.request(method, path, json.dumps(body) if body is not None else None, fields)
+        self.request(method, path, json.dumps(body) if body is not None else None, fields)
         answer = self.connection.getresponse()
         text = answer.read()
         if answer.status != expected:
@@ -191,7 +199,7 @@ class Client:
         body = {"client_sdk": {"platform": "web", "sdk_vendor": "bench", "sdk_version": "1"}, "environment": "production",
                 "request_id": str(uuid.uuid4()), "request_timestamp_ms": int(time.time() * 1000),
                 "known_identities": identities}
-        self.connection.request("POST", "/v1/identify", json.dumps(body), {
+        self.request("POST", "/v1/identify", json.dumps(body), {
             "Content-Type": "application/json", "x-mp-key": key})
         answer = self.connection.getresponse()
         text = answer.read()
@@ -210,7 +218,7 @@ class Client:
         if attributes:
             body["ua"] = attributes
         key = self.keys["idsync"]["web_key"]
-        self.connection.request("POST", f"/v2/{key}/events", json.dumps(body), {
+        self.request("POST", f"/v2/{key}/events", json.dumps(body), {
             "Content-Type": "application/json", "x-mp-key": key})
         answer = self.connection.getresponse()
         text = answer.read()
