@@ -22,6 +22,8 @@ struct LegacyBody: Sendable {
     /// The products of the device for which the app asks about an introductory price.
     private(set) var storeIDs: [String] = []
     private(set) var properties: [(name: String, value: String)] = []
+    /// The places of properties by the bytes of their names.
+    private var places: [[UInt8]: Int] = [:]
     /// The data of an advertising network, as a JSON object.
     private(set) var attribution: [UInt8]?
 
@@ -76,11 +78,15 @@ struct LegacyBody: Sendable {
                 guard let text = try member.textOrNumber(at: "a property") else { return }
                 let name = key.copy()
                 // The last value of a name counts.
-                properties.removeAll { $0.name.hasSameBytes(as: name) }
+                if let place = places[Array(name.utf8)] {
+                    properties[place].value = text
+                    return
+                }
                 guard properties.count < PropertyCalls.propertiesPerCall else {
                     throw JSONFault(
                         .wrong("must have at most \(PropertyCalls.propertiesPerCall) properties"), at: "properties")
                 }
+                places[Array(name.utf8)] = properties.count
                 properties.append((name, text))
             }
         case "provider_data":

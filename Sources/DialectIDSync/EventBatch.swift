@@ -254,8 +254,13 @@ struct EventBatch: Sendable {
             var (count, isShort) = (0, true)
             try? value.forEachElement(at: "") { element in
                 count += 1
-                let text = element.kind == .string ? (try? element.string(at: "")) ?? "" : ""
-                isShort = isShort && text.unicodeScalars.count <= Attributes.listElementCharacters
+                switch element.kind {
+                case .string:
+                    let text = (try? element.string(at: "")) ?? ""
+                    isShort = isShort && text.unicodeScalars.count <= Attributes.listElementCharacters
+                case .array, .object: isShort = false
+                default: break
+                }
             }
             return isShort && count <= Attributes.listElements
         case .object: return false

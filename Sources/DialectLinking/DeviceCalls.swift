@@ -61,7 +61,7 @@ enum DeviceCalls {
         _ request: borrowing Request, _ key: JSONWebKey?, _ caller: Caller, _ loop: LoopTools,
         _ tools: Linking.Tools
     ) throws(LinkingError) -> String? {
-        let proved = try tools.proofs.thumbprint(request, .post, at: caller.now, loop)
+        let proved = try tools.proofs.thumbprint(request, .post, of: caller.app, at: caller.now, loop)
         if let key, key.thumbprint != proved { throw LinkingError(.proofRequired) }
         return proved
     }

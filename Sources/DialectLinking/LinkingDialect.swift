@@ -57,7 +57,7 @@ package enum Linking {
         // A call without a scope is for a device that has no token yet.
         guard route.scope != nil else {
             let app = try DeviceCalls.app(request, route, directory, loop, tools)
-            return Caller(of: app.project, at: now)
+            return Caller(of: app.project, app: app.id, at: now)
         }
         let token = try bearer(request)
         if SignedToken(token) != nil {
@@ -77,7 +77,8 @@ package enum Linking {
         guard let claims = tools.tokens.claims(token, at: now, loop.json), let app = directory.apps[claims.app],
             app.dialect == .linking
         else { throw LinkingError(.invalidToken) }
-        let thumbprint = try tools.proofs.thumbprint(request, route.method, token: token, at: now, loop)
+        let thumbprint = try tools.proofs.thumbprint(
+            request, route.method, of: app.id, token: token, at: now, loop)
         guard thumbprint == claims.thumbprint else { throw LinkingError(.proofRequired) }
         let install = LinkingCaller(
             claims.install, app: claims.app, family: claims.family, thumbprint: thumbprint, in: app.project,

@@ -15,6 +15,8 @@ package final class ProofChecker: Sendable {
         var young: Set<Hash128> = []
         var old: Set<Hash128> = []
         var turnAt: Int64 = 0
+        /// The younger proofs of each app.
+        var ofApps: [AppID: Int] = [:]
     }
 
     private let seen = Monitor(Seen())
@@ -25,6 +27,8 @@ package final class ProofChecker: Sendable {
     package static let windowSeconds: Int64 = 60
     /// The greatest number of proofs in one generation; beyond it, calls have to wait.
     static let proofsAtMost = 262_144
+    /// The same for one app: whoever has one app's secret must not keep the installs of others out.
+    static let proofsOfAppAtMost = proofsAtMost / 4 * 3
 
     package init(now: Instant) { beganAt = now.milliseconds / 1000 }
 
@@ -32,16 +36,18 @@ package final class ProofChecker: Sendable {
 
     /// Checks the proof of a request, if the request has a proof; answers the thumbprint of its key.
     ///
-    /// - Parameter token: the access token of the request; the proof then has to name the token.
+    /// - Parameters:
+    ///   - app: the app of the request.
+    ///   - token: the access token of the request; the proof then has to name the token.
     func thumbprint(
-        _ request: borrowing Request, _ method: Method, token: String? = nil, at now: Instant, _ tools: LoopTools
+        _ request: borrowing Request, _ method: Method, of app: AppID?, token: String? = nil, at now: Instant,
+        _ tools: LoopTools
     ) throws(LinkingError) -> String? {
         guard let text = request.field("dpop") else { return nil }
         func fault(_ what: String) -> LinkingError { LinkingError(.unauthorized, ProofChecker.invalid, what) }
         guard let parts = SignedToken(text) else { throw fault("The DPoP field has no valid proof.") }
         var (type, algorithm): (String?, String?)
-        var isCritical = false
-        var key: JSONWebKey?
+        var (isCritical, key): (Bool, JSONWebKey?) = (false, nil)
         var claims: [String: String] = [:]
         var issuedAt: Int64?
         do throws(JSONFault) {
@@ -95,12 +101,12 @@ package final class ProofChecker: Sendable {
             throw fault("The DPoP proof needs a jti of 1 to 128 bytes.")
         }
         let thumbprint = key.thumbprint
-        try note(tools.hash.hash(tag: ProofChecker.tag, thumbprint + id), at: seconds)
+        try note(tools.hash.hash(tag: ProofChecker.tag, thumbprint + id), of: app, at: seconds)
         return thumbprint
     }
 
     /// Records a proof, and refuses a proof that the server has seen before.
-    private func note(_ proof: Hash128, at seconds: Int64) throws(LinkingError) {
+    private func note(_ proof: Hash128, of app: AppID?, at seconds: Int64) throws(LinkingError) {
         enum Outcome { case new, repeated, full }
         let outcome: Outcome = seen.withLock { seen in
             if seconds >= seen.turnAt {
@@ -109,6 +115,11 @@ package final class ProofChecker: Sendable {
             }
             if seen.young.contains(proof) || seen.old.contains(proof) { return .repeated }
             if seen.young.count >= ProofChecker.proofsAtMost { return .full }
+            if let app {
+                let count = seen.ofApps[app, default: 0]
+                if count >= ProofChecker.proofsOfAppAtMost { return .full }
+                seen.ofApps[app] = count + 1
+            }
             seen.young.insert(proof)
             return .new
         }

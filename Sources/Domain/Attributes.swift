@@ -31,6 +31,8 @@ package struct Attributes: Equatable, Sendable {
 
     /// The limits of names and values (spec/idsync.md 1.8).
     package static let namesPerPerson = 100
+    /// The greatest size of all names and values of a person. Each change writes all of them.
+    package static let bytesPerPerson = 1 << 20
     /// The greatest number of removed names that stay known. Beyond it the names that were removed first are forgotten.
     package static let removedNamesPerPerson = 1000
     package static let nameCharacters = 1...256
@@ -70,7 +72,7 @@ package struct Attributes: Equatable, Sendable {
     }
 
     /// Applies the writes of one batch: of several writes of a name the last counts. A write that is older than the known
-    /// write of its name changes nothing, because a batch can arrive late. New names over the limit are skipped.
+    /// write of its name changes nothing, because a batch can arrive late. New names and values over the limits are skipped.
     ///
     /// - Parameters:
     ///   - writes: the writes, in their order.
@@ -82,6 +84,7 @@ package struct Attributes: Equatable, Sendable {
         for (place, write) in writes.enumerated() { last[write.name] = place }
         let final = writes.enumerated().filter { last[$1.name] == $0 }.map(\.element)
         var count = valueCount
+        var bytes = entries.reduce(0) { $0 + $1.key.utf8.count + ($1.value.value?.count ?? 0) }
         // A removal makes room for another name of the same batch.
         for write in final.filter({ $0.value == nil }) + final.filter({ $0.value != nil }) {
             let known = entries[write.name]
@@ -98,6 +101,10 @@ package struct Attributes: Equatable, Sendable {
             }
             let (had, has) = (known?.value != nil, write.value != nil)
             if has, !had, count >= Attributes.namesPerPerson { continue }
+            let more =
+                (write.value?.count ?? 0) - (known?.value?.count ?? 0) + (known == nil ? write.name.utf8.count : 0)
+            if more > 0, has, bytes + more > Attributes.bytesPerPerson { continue }
+            bytes += more
             count += (has ? 1 : 0) - (had ? 1 : 0)
             entries[write.name] = Entry(value: write.value, at: at, call: stamp.person)
             applied.hasChanged = true

@@ -97,6 +97,8 @@ package struct Explanation: Equatable, Sendable {
             case identityTokenRequired = "identity_token_required"
             /// An undo has parted the two groups.
             case parted
+            /// The call has merged as many groups as one call merges.
+            case mergesAtOnce = "merges_at_once"
         }
 
         /// The name of the rule, which is part of the API.

@@ -203,7 +203,7 @@ struct Resolution {
                     return only
                 }
             } else {
-                let both = candidates.filter { view.holds($0, identity.key) }
+                let both = candidates.filter(isHolder(of: identity.key, view, among: candidates.count))
                 for person in both { observer.finds(view.id(of: person)) }
                 if both.count == 1 {
                     observer.decides(.identity(type))
@@ -215,6 +215,16 @@ struct Resolution {
         let chosen = breakTie(candidates, previous, view)
         if chosen != nil { observer.decides(restsOnSightings ? .lastSeen : .previousPerson) }
         return chosen
+    }
+
+    /// Whether people hold an identity. Of many people the holders are looked at, and not all that each of them holds.
+    private func isHolder<V: DecisionFacts>(
+        of identity: IdentityKey, _ view: V, among count: Int
+    ) -> (V.Person) -> Bool {
+        guard count > 8 else { return { view.holds($0, identity) } }
+        var holders: Set<PersonID> = []
+        view.forEachHolder(of: identity) { holders.insert(view.id(of: $0)) }
+        return { holders.contains(view.id(of: $0)) }
     }
 
     /// The rule that excludes a person from the search. A known group is found only by a login identity, because another

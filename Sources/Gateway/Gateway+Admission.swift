@@ -125,6 +125,8 @@ extension Gateway {
                 case .none: return nil
                 }
             }
+            // Calls without a key and without a token count for their app together.
+            if let app = caller.app { _ = try limiter.count(limiter.bucket(of: app), at: now) }
             // An install has no key of its own, so its name counts.
             if let install = caller.install { try limiter.count([install.name], at: now) }
             try limiter.count(identities, at: now)

@@ -9,6 +9,8 @@ package final class RateLimiter: Sendable {
     private let identity: (pace: Pace, buckets: BucketTable)?
     /// The buckets by key, for keys that have called. So the table has at most as many entries as keys existed.
     private let keys = Monitor<[KeyID: KeyBucket]>([:])
+    /// The buckets of apps for their calls without a key.
+    private let apps = Monitor<[AppID: KeyBucket]>([:])
 
     /// The debt of a key.
     package final class KeyBucket: Sendable {
@@ -63,6 +65,16 @@ package final class RateLimiter: Sendable {
             if let bucket = keys[key] { return bucket }
             let bucket = KeyBucket()
             keys[key] = bucket
+            return bucket
+        }
+    }
+
+    /// The bucket of an app's calls without a key.
+    package func bucket(of app: AppID) -> KeyBucket {
+        apps.withLock { apps in
+            if let bucket = apps[app] { return bucket }
+            let bucket = KeyBucket()
+            apps[app] = bucket
             return bucket
         }
     }

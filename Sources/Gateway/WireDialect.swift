@@ -291,6 +291,8 @@ package struct Caller: Sendable {
     package let key: AccessKey?
     /// The install that makes the call, if an install calls.
     package let install: LinkingCaller?
+    /// The app whose secret or code the call shows, if it has no key and no token.
+    package let app: AppID?
     /// Whether the operator of the server calls, over the control socket or with the operator's key.
     package let isOperator: Bool
     /// The time of the call.
@@ -308,7 +310,7 @@ package struct Caller: Sendable {
 
     package init(key: AccessKey, at now: Instant, in world: AccessWorld = .production) {
         self.key = key
-        install = nil
+        (install, app) = (nil, nil)
         self.now = now
         self.world = world
         project = key.project
@@ -321,7 +323,7 @@ package struct Caller: Sendable {
         self.key = key
         self.project = project
         self.now = now
-        install = nil
+        (install, app) = (nil, nil)
         world = .production
         scopes = key.scopes
         isOperator = key.kind == .operator
@@ -335,13 +337,18 @@ package struct Caller: Sendable {
         scopes = ScopeSet(Scope.allCases)
         isOperator = true
         key = nil
-        install = nil
+        (install, app) = (nil, nil)
     }
 
     /// Makes a caller without a key of the project: an install, a client that is about to become an install, or a store that
     /// signs what it sends.
-    package init(_ install: LinkingCaller? = nil, of project: ProjectID, scopes: ScopeSet = [], at now: Instant) {
-        self.install = install
+    ///
+    /// - Parameter app: the app of a client that is about to become an install.
+    package init(
+        _ install: LinkingCaller? = nil, of project: ProjectID, app: AppID? = nil, scopes: ScopeSet = [],
+        at now: Instant
+    ) {
+        (self.install, self.app) = (install, app)
         self.project = project
         self.scopes = scopes
         self.now = now

@@ -294,6 +294,24 @@ struct IssueTests {
         #expect(try titles()["No disk"] == [1, 1] && titles()["metric:load:fail"] == nil)
     }
 
+    @Test("a burst gives an issue no more parts than few documents hold, and no long chain of parts")
+    func endlessBurst() throws {
+        let client = try OwlClient(.memory)
+        // One moment and one session: as far as the client says, all of it is one burst.
+        let letters = Array("abcdefghijklmnopqrstuvwxyz")
+        func name(_ number: Int) -> String { "x\(letters[number / 26 % 26])\(letters[number % 26])" }
+        for page in 0..<2 {
+            _ = try client.ingest((0..<75).map { error("ada", name(page * 75 + $0), session: 1) })
+        }
+        let apart = try issues(client)
+        #expect(apart.count == 50, "the first with its 100 parts, and the others alone")
+        // Each session begins with a new error, and goes on with that of the next session: each becomes a part of the next.
+        for number in 0..<6 { _ = try client.ingest([error("bob", "y\(letters[number])", session: 10 + number)]) }
+        for number in 0..<5 { _ = try client.ingest([error("bob", "y\(letters[number + 1])", session: 10 + number)]) }
+        let titles = try issues(client).compactMap { $0["title"] as? String }.filter { $0.hasPrefix("y") }
+        #expect(titles.count == 2, "a part with parts of its parts joins nothing: \(titles)")
+    }
+
     @Test("requests are alike by method, host and path")
     func requests() throws {
         let client = try OwlClient(.memory)

@@ -51,6 +51,26 @@ struct AttributeTests {
         try send(client, path, #"{"mpid":\#(mpid),\#(time),"\#(key)":\#(values)}"#)
     }
 
+    @Test("are no lists of lists, and together no more than each change may write", arguments: StoreKind.allCases)
+    func bounded(_ kind: StoreKind) throws {
+        let client = IDSyncClient(try TestServer(kind))
+        let mpid = try client.identify(#"{"customerid":"7"}"#).mpid
+        func send(_ name: String, _ value: String) throws {
+            try self.send(client, "/v2/events", #"{"mpid":\#(mpid),"user_attributes":{"\#(name)":\#(value)}}"#)
+        }
+        try send("nested", #"[["deep"]]"#)
+        try send("objects", #"[{"a":"deep"}]"#)
+        try send("list", #"["a",1,true]"#)
+        #expect(try client.attributes(of: mpid) == ["list": #"["a",1,true]"#])
+        let element = "\"\(String(repeating: "x", count: 510))\""
+        let large = "[\(Array(repeating: element, count: 400).joined(separator: ","))]"
+        for name in ["a", "b", "c", "d", "e", "f"] { try send(name, large) }
+        #expect(try Set(client.attributes(of: mpid).keys) == ["list", "a", "b", "c", "d", "e"])
+        try send("a", "1")
+        try send("f", large)
+        #expect(try client.attributes(of: mpid)["f"] == large, "a smaller value makes room")
+    }
+
     @Test("are tagged and removed in four ways", arguments: ways, StoreKind.allCases)
     func fourWays(_ way: Way, _ kind: StoreKind) throws {
         let client = IDSyncClient(try TestServer(kind))

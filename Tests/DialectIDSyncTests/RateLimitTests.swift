@@ -63,6 +63,24 @@ struct RateLimitTests {
         #expect(answer.status == 429, "modify names them, too")
     }
 
+    @Test("count the people of an alias, whose aliases each call reads")
+    func aliases() throws {
+        let server = try server(.memory, RateLimits(key: .off, identity: RateLimit(perSecond: 1, burst: 3)))
+        let client = IDSyncClient(server)
+        let people = try ["a", "b", "c"].map { try client.identify(#"{"customerid":"\#($0)"}"#).mpid }
+        func alias(_ source: String, _ destination: String) throws -> Int {
+            let span = "\"start_unixtime_ms\":1,\"end_unixtime_ms\":2"
+            let data = "{\"source_mpid\":\(source),\"destination_mpid\":\(destination),\(span)}"
+            let body = #"{"request_type":"alias","environment":"development","data":\#(data)}"#
+            return try client.call("/v1/identity/\(server.credentials.idsyncKey)/alias", body, by: .basic).status
+        }
+        let answers = try (0..<4).map { _ in try alias(people[0], people[1]) }
+        #expect(!answers.dropLast().contains(429) && answers.last == 429, "\(answers)")
+        #expect(try alias(people[2], people[0]) == 429 && alias(people[2], people[1]) == 429)
+        clock.advance(milliseconds: 2000)
+        #expect(try alias(people[2], people[0]) != 429)
+    }
+
     @Test("count only what was asked by somebody, and rightly")
     func uncounted() throws {
         let server = try server(

@@ -2,6 +2,7 @@ import ByteText
 import Crypto
 import Domain
 import Foundation
+import Gateway
 import TestKit
 import Testing
 
@@ -207,5 +208,15 @@ struct TokenTests {
         let client = try LinkingClient(.memory)
         let answer = try client.call("POST", "/sdk/events", body, key: try client.user("e1").token)
         #expect(answer.status == 400 && answer.code == "BAD_REQUEST" && answer["message"]?.contains("events") == true)
+    }
+
+    @Test("are not given without a limit to whoever has an app's secret")
+    func withoutKey() throws {
+        let rates = RateLimits(key: RateLimit(perSecond: 1, burst: 3), identity: .off)
+        let client = try LinkingClient(.memory) { $0.rates = rates }
+        let answers = try (0..<4).map { _ in try client.makeInstall().status }
+        #expect(answers == [201, 201, 201, 429])
+        client.clock.advance(milliseconds: 1000)
+        #expect(try client.makeInstall().status == 201)
     }
 }

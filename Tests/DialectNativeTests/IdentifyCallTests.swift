@@ -325,4 +325,37 @@ struct IdentifyCallTests {
         #expect(refused.status == 403 && refused.code?.hasPrefix("identity_token") == true, "\(refused)")
         #expect(try call(client, #"{"ids":{"ios_idfv":"1"}}"#).status == 200)
     }
+
+    @Test("a call merges a hundred groups at most, and a later call the next ones")
+    func manyGroups() throws {
+        let client = try NativeClient(.memory)
+        let rules = #"{"decide_on":"group","merge_on_match":"any","known_into_known":true}"#
+        #expect(try client.call("PUT", "/onym/v1/strategy", rules).status == 200)
+        for number in 0..<120 {
+            let person = try client.identify(#"{"ios_idfv":"device-\#(number)"}"#)
+            let email = #"{"type":"email","value":"shared@example.com"}"#
+            #expect(try client.post("/onym/v1/people/\(person)/identities", email).status == 200)
+        }
+        let names = #"{"customerid":"new","email":"shared@example.com"}"#
+        let person = try client.identify(names)
+        func members() throws -> Int? { try client.get("/onym/v1/people/\(person)").number("members_count") }
+        let first = try #require(try members())
+        #expect((100...102).contains(first), "\(first)")
+        try client.identify(names)
+        let second = try #require(try members())
+        #expect((120...121).contains(second), "\(second)")
+    }
+
+    @Test("what an undo has parted is decided by the writer, also before a limit", arguments: StoreKind.allCases)
+    func partedBeforeLimit(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        #expect(try client.call("PUT", "/onym/v1/strategy", #"{"preset":"segment"}"#).status == 200)
+        let one = try client.identify(#"{"customerid":"c1"}"#)
+        let two = try client.identify(#"{"customerid":"c2","ios_idfv":"D"}"#)
+        let merge = try client.merge(one, into: two)
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
+        #expect(try client.identify(#"{"customerid":"c1","ios_idfv":"D"}"#) == one)
+        let held = try client.get("/onym/v1/people/\(one)").list("identities").map { $0["value"] as? String }
+        #expect(held == ["c1", "D"], "\(held)")
+    }
 }

@@ -194,12 +194,15 @@ struct OccurrenceFinder {
         let id = report.issue.id
         let (root, other) = (root(of: first, view), self.root(of: id, view))
         if !isKnown {
+            guard canJoin(id, into: root, view) else { return occurrence(of: report, isKnown: false, person, view) }
             // A new fingerprint becomes a part of the burst's issue.
             return make(report.issue) + join(id, into: root, view) + title(report, of: root, person, view)
                 + joined(report, in: burst, person, view)
         }
         if root == other { return joined(report, in: burst, person, view) }
-        guard burst.isNew else { return occurrence(of: report, isKnown: true, person, view) }
+        guard burst.isNew, canJoin(root, into: other, view) else {
+            return occurrence(of: report, isKnown: true, person, view)
+        }
         // The burst began with a new fingerprint, and this issue is known: the new one becomes a part of it.
         var next = burst
         (next.issue, next.isNew) = (other, false)
@@ -298,6 +301,15 @@ struct OccurrenceFinder {
         if let known, !Issue.isDerived(known) || Issue.isDerived(report.issue.title) { return [] }
         titles[issue] = report.issue.title
         return [.documentPut(issue.titleKey, person, Array(report.issue.title.utf8))]
+    }
+
+    /// Whether a burst may join two issues. Anybody can send errors of any kinds as one burst, so an issue gets no more parts by bursts than
+    /// few documents hold, and no long chain of parts.
+    private func canJoin<V: DecisionFacts>(_ issue: IssueID, into target: IssueID, _ view: V) -> Bool {
+        let parts = state(of: issue, view).parts
+        return state(of: target, view).parts.count < IssueState.partsByBurstsAtMost
+            && parts.count <= IssueState.partsOfPartAtMost
+            && parts.allSatisfy { state(of: $0, view).parts.isEmpty }
     }
 
     private mutating func join<V: DecisionFacts>(_ issue: IssueID, into target: IssueID, _ view: V) -> [Change] {

@@ -202,6 +202,9 @@ package struct MergeIssues: Act {
 extension IssueState {
     /// The limit of parts of an issue, because a read reads all parts.
     static let partsAtMost = 1000
+    /// The parts that an issue may have before a burst of errors adds one, and the parts of this one.
+    static let partsByBurstsAtMost = 100
+    static let partsOfPartAtMost = 16
 }
 
 extension DecisionFacts {

@@ -28,6 +28,11 @@ struct Procedure<V: DecisionFacts> {
     /// The root of the person's group after the merges of equal user ids; nil if they merged nobody.
     private(set) var joinedRoot: PersonID?
     private var full: Full?
+    /// The member of each group that holds the strongest identity of the round; nil before the round needs one.
+    private var anchors: [PersonID: PersonID]?
+
+    /// The groups that one call merges with its target at most. Each is compared with all before it, and a later call merges the next.
+    private static var mergesAtOnce: Int { 100 }
 
     private var identities: [Identity] { call.identities }
 
@@ -476,15 +481,9 @@ struct Procedure<V: DecisionFacts> {
         case .new: own = nil
         case .neutral, .needsWriter: return []
         }
-        var others: [Party] = []
-        for identity in searched {
-            for party in parties(of: identity)
-            where party.id != own?.id && !separated.contains(party.id) && !others.contains(where: { $0.id == party.id })
-            {
-                others.append(party)
-            }
-        }
+        let others = found(beside: own)
         if others.isEmpty { return [] }
+        anchors = nil
         var merging: [Party] = []
         let isKnownTarget = own.map { isKnown($0) } ?? false || makesKnown(own)
         for other in others {
@@ -538,6 +537,17 @@ struct Procedure<V: DecisionFacts> {
         return merging
     }
 
+    /// The other groups that hold identities of the call, those of the strongest identity first.
+    private func found(beside own: Party?) -> [Party] {
+        var found: [Party] = []
+        var known = separated
+        if let own { known.insert(own.id) }
+        for identity in searched {
+            for party in parties(of: identity) where known.insert(party.id).inserted { found.append(party) }
+        }
+        return found
+    }
+
     /// Whether the call gives the target a login identity. A unique value that belongs to somebody else stays there.
     private func makesKnown(_ own: Party?) -> Bool {
         identities.contains { identity in
@@ -550,7 +560,7 @@ struct Procedure<V: DecisionFacts> {
     /// The rule that keeps another group from the target, beside the limits.
     ///
     /// - Parameter merging: the groups that the call merges with the target before this group.
-    private func reasonNotToMerge(_ other: Party, _ own: Party?, _ merging: [Party]) -> String? {
+    private mutating func reasonNotToMerge(_ other: Party, _ own: Party?, _ merging: [Party]) -> String? {
         for condition in rules.mergeGuards {
             switch condition {
             case .targetWithoutDevice:
@@ -564,11 +574,16 @@ struct Procedure<V: DecisionFacts> {
             }
         }
         if call.mergesNobody { return Explanation.KeptApart.Rule.identityTokenRequired.rawValue }
-        // Without documents the decision merges the groups, so the writer decides again.
-        guard view.hasDocuments else { return nil }
+        if merging.count == Procedure.mergesAtOnce { return Explanation.KeptApart.Rule.mergesAtOnce.rawValue }
+        let parties = [own].compactMap(\.self) + merging
+        guard view.hasDocuments else {
+            // Only the writer knows whether an undo parted two groups.
+            if !parties.isEmpty { restsOnSightings = true }
+            return nil
+        }
         // The target must not join two groups that an undo parted.
         let two = anchor(of: other)
-        for party in [own].compactMap(\.self) + merging {
+        for party in parties {
             let one = anchor(of: party)
             if SameUserID.areParted(one, two, view) { return Explanation.KeptApart.Rule.parted.rawValue }
             if let refusal = view.reasonToKeepApart(one, two) { return refusal.code }
@@ -585,16 +600,22 @@ struct Procedure<V: DecisionFacts> {
     }
 
     /// The member that holds the strongest identity of the call; the root if no member holds one.
-    private func anchor(of party: Party) -> PersonID {
-        for identity in searched {
-            var first: PersonID?
-            view.forEachHolder(of: identity.key) { holder in
-                let id = view.id(of: holder)
-                if view.group(of: id).root == party.group.root { first = min(first ?? id, id) }
+    private mutating func anchor(of party: Party) -> PersonID {
+        if anchors == nil {
+            // Many people may hold one value, so its holders are looked at once, and not for each two groups.
+            var found: [PersonID: PersonID] = [:]
+            for identity in searched {
+                var firsts: [PersonID: PersonID] = [:]
+                view.forEachHolder(of: identity.key) { holder in
+                    let id = view.id(of: holder)
+                    let root = view.group(of: id).root
+                    firsts[root] = min(firsts[root] ?? id, id)
+                }
+                found.merge(firsts) { known, _ in known }
             }
-            if let first { return first }
+            anchors = found
         }
-        return party.group.root
+        return anchors?[party.group.root] ?? party.group.root
     }
 
     // MARK: - Steps 10 to 12
