@@ -75,8 +75,8 @@ enum ExportCalls {
                     .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())
                 ] + Native.problems([.badRequest, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
-                let wanted = try ProjectExport(request)
                 let (project, now) = (caller.project, tools.now)
+                let wanted = try ProjectExport(request, in: project)
                 let id = request.id
                 return { snapshot throws(StoreFault) in
                     guard let lines = try wanted.run(snapshot, in: project, at: now) else {
@@ -99,7 +99,7 @@ private struct ProjectExport {
     private let place: ExportPage.Place?
     private let sums: FactsText.Sums
 
-    init(_ request: Request) throws(Rejection) {
+    init(_ request: Request, in project: ProjectID) throws(Rejection) {
         let query = request.query
         func invalid(_ detail: String) -> Rejection {
             Rejection(Native.problem(.badRequest, code: Native.validationError, detail, request.id))
@@ -122,11 +122,20 @@ private struct ProjectExport {
         }
         var unpacker = Unpacker(Base64.decodeForAddresses(text.utf8.span) ?? [])
         guard let begin = unpacker.integer(), let end = unpacker.integer(), let part = unpacker.byte(),
-            let after = unpacker.integer(), let sums = FactsText.Sums(unpacking: &unpacker), unpacker.isAtEnd,
+            let after = unpacker.integer(), let sums = FactsText.Sums(unpacking: &unpacker),
             let place = ExportPage.Place(
                 since: JournalSequence(rawValue: Int64(bitPattern: begin)),
                 upTo: JournalSequence(rawValue: Int64(bitPattern: end)), part: part, after: Int64(bitPattern: after))
         else { throw invalid("cursor must be that of the answer before.") }
+        // Cursors of earlier versions name no project.
+        if !unpacker.isAtEnd {
+            guard let owner = unpacker.integer(), unpacker.isAtEnd else {
+                throw invalid("cursor must be that of the answer before.")
+            }
+            guard owner == UInt64(UInt32(bitPattern: project.rawValue)) else {
+                throw invalid("cursor is of an export of another project. Begin again without it.")
+            }
+        }
         (self.place, self.sums) = (place, sums)
     }
 
@@ -145,17 +154,18 @@ private struct ProjectExport {
         }
         let page = try ExportPage(begin, form, in: project, snapshot)
         for line in page.lines { text.add(line) }
-        if let next = page.next { text.next(cursor(next, text.sums)) } else { text.end() }
+        if let next = page.next { text.next(cursor(next, text.sums, in: project)) } else { text.end() }
         return text.bytes
     }
 
-    private func cursor(_ place: ExportPage.Place, _ sums: FactsText.Sums) -> String {
+    private func cursor(_ place: ExportPage.Place, _ sums: FactsText.Sums, in project: ProjectID) -> String {
         var packer = Packer()
         packer.add(UInt64(bitPattern: place.since.rawValue))
         packer.add(UInt64(bitPattern: place.upTo.rawValue))
         packer.add(place.part.rawValue)
         packer.add(UInt64(bitPattern: place.after))
         sums.pack(into: &packer)
+        packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
         return Base64.encodeForAddresses(packer.bytes)
     }
 }

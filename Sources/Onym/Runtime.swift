@@ -77,7 +77,7 @@ package final class Runtime: Sendable {
     package func opened() { announcer.opened() }
 
     /// A random part of a time.
-    package func part(of time: TimeInterval) -> TimeInterval { time * Double(chance() >> 11) / Double(1 << 53) }
+    package func part(of time: TimeInterval) -> TimeInterval { time * Double(chance() >> 11) / 0x1p53 }
 
     /// A waiting time with a random part, so that devices that failed together do not return together.
     package func jittered(_ delay: TimeInterval) -> TimeInterval {

@@ -153,11 +153,12 @@ public final class MParticle: @unchecked Sendable {
         let options = Handover(options)
         guard let core else { return start(with: options.value) }
         endSession()
-        core.flush(callback: { [self] result in
+        core.flush(callback: { [self] _ in
             let note = Workspace(core.runtime.configuration)?.note
             end(
                 { old throws(OnymError) in
-                    if case .failure = result, let note { try old.leave(note) } else { try old.eraseOwn() }
+                    // What the app logged while the rest was sent waits there, too.
+                    if let note { try old.leave(note) } else { try old.eraseOwn() }
                 },
                 { [self] in start(with: options.value) })
         })

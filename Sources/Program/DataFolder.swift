@@ -28,7 +28,8 @@ struct DataFolder: Equatable, Sendable {
         guard let names = try? Files.names(in: path) else { return true }
         // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
-            ["onym.toml", "onym.lock", "onym.sock", "first-keys.json"].contains(name) || name.hasPrefix("master.key")
+            ["onym.toml", "onym.lock", "onym.sock", "onym.head", "first-keys.json"].contains(name)
+                || name.hasPrefix("master.key")
                 || name.hasPrefix("onym.db.new") || name.hasPrefix("first-keys.json.")
         }
     }

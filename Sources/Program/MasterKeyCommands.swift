@@ -60,8 +60,9 @@ enum MasterKeyRotateCommand: ProgramCommand {
                     "The keys are in ONYM_MASTER_KEY, which this command cannot change. Add a key behind a comma (openssl rand "
                         + "-hex 32), start all servers again, and call \"onym master-key rotate --copied\".")
             }
-            keys = keys.withNewKey
-            try folder.masterKey.replace(with: keys)
+            let more = keys.withNewKey
+            try folder.masterKey.replace(keys, with: more)
+            keys = more
         }
         guard let newest = keys.marks.last?.id else { preconditionFailure("There is at least one key.") }
         if context.database != nil, !isCopied, newest != list.newest {
@@ -173,7 +174,7 @@ enum MasterKeyDropCommand: ProgramCommand {
                     "Nothing depends on the key \(id). Remove it from ONYM_MASTER_KEY, and start all servers again.")
             }
             guard let fewer = keys.without(id) else { throw .failed("The key \(id) is the only one.") }
-            try folder.masterKey.replace(with: fewer)
+            try folder.masterKey.replace(keys, with: fewer)
         }
         _ = try context.control("POST", "\(MasterKeyList.path)/reload", body: Array("{}".utf8))
         let others = context.database == nil ? "" : " Remove it from the other servers' files, too."

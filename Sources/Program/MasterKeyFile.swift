@@ -38,31 +38,44 @@ package struct MasterKeyFile: Sendable {
 
     /// Makes the file, unless it exists. Answers the keys that the file has then.
     package func make(_ keys: MasterKeyText) throws(CommandFault) -> MasterKeyText {
-        try write(keys, onlyIfMissing: true)
+        try write(keys, onlyIf: nil)
         return try read()
     }
 
     /// Gives the file other keys. It has either the old keys or the new ones at any time.
-    package func replace(with keys: MasterKeyText) throws(CommandFault) { try write(keys, onlyIfMissing: false) }
+    ///
+    /// - Parameter known: the keys that the caller has read. If the file has others by now, another command was quicker, and nothing is
+    ///   written: its key may be in use.
+    package func replace(_ known: MasterKeyText, with keys: MasterKeyText) throws(CommandFault) {
+        try write(keys, onlyIf: known)
+    }
 
-    private func write(_ keys: MasterKeyText, onlyIfMissing: Bool) throws(CommandFault) {
+    private func write(_ keys: MasterKeyText, onlyIf known: MasterKeyText?) throws(CommandFault) {
         let isWritten: Bool
         do throws(DiskFault) {
-            isWritten = try put(keys, onlyIfMissing: onlyIfMissing)
+            isWritten = try put(keys, onlyIf: known)
         } catch {
             throw .failed("\(path) cannot be written: \(error).")
         }
-        guard isWritten else { throw .failed("Another process writes \(path) now.") }
+        guard isWritten else {
+            throw .failed("Another process has changed \(path), or changes it now. Call the same command again.")
+        }
     }
 
-    /// Answers false if another process writes the file.
-    private func put(_ keys: MasterKeyText, onlyIfMissing: Bool) throws(DiskFault) -> Bool {
-        if onlyIfMissing, try isThere { return true }
+    /// Answers false if another process writes the file, or has written other keys than the known ones. Without known keys a file that is
+    /// there stays.
+    private func put(_ keys: MasterKeyText, onlyIf known: MasterKeyText?) throws(DiskFault) -> Bool {
+        if known == nil, try isThere { return true }
         // Two processes that make the file at once would each use a key of their own.
         let turn = try disk.open("\(path).lock", .readWrite)
         guard turn.lock() else { return false }
         defer { try? disk.remove("\(path).lock") }
-        if onlyIfMissing, try isThere { return true }
+        if let known {
+            let bytes = try disk.open(path, .read).read(at: 0, count: MasterKeyFile.bytesAtMost)
+            guard MasterKeyText(text: String(decoding: bytes, as: UTF8.self)) == known else { return false }
+        } else if try isThere {
+            return true
+        }
         let new = "\(path).new"
         if try disk.status(of: new) != nil { try disk.remove(new) }
         let file = try disk.open(new, .make)

@@ -132,8 +132,11 @@ struct Restore {
         let left = Files.leftFolders(beginning: place(in: target))
         // The file of the store is moved last.
         return !left.isEmpty
-            && names.allSatisfy { $0 == "attachments" || $0 == "master.key" || left.contains("\(target)/\($0)") }
+            && names.allSatisfy { movedBefore.contains($0) || left.contains("\(target)/\($0)") }
     }
+
+    /// What a restore moves to the target before the file of the store.
+    private static let movedBefore: Set = ["attachments", "master.key", "onym.head", "onym.lock"]
 
     /// Removes what a restore has left that was killed when its store was whole.
     static func removeLeft(in target: String) {

@@ -695,7 +695,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         // The fault may have been a failed sync.
         if !hasRewrittenLog { try file.rewriteLog() }
         hasRewrittenLog = true
-        let connection = try file.open(.use)
+        let connection = try file.openAgain()
         let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
             let found = try LastNumbers(connection).sequence

@@ -61,7 +61,17 @@ package struct StoreFile: Sendable {
         case (.store, .make):
             throw StoreFault(.locked, "There is a store at \(path) already; nothing was changed.")
         }
-        return try attempt { () throws(SQLiteFault) in
+        return try connect(isNew: isNew)
+    }
+
+    /// Opens the file again for the writer, which has opened it before and may have other connections.
+    ///
+    /// The checks of ``open(_:)`` open and close the file themselves. By POSIX this would end all locks of the process on the file, and
+    /// SQLite would not know (docs/decisions/0032).
+    func openAgain() throws(StoreFault) -> Connection { try connect(isNew: false) }
+
+    private func connect(isNew: Bool) throws(StoreFault) -> Connection {
+        try attempt { () throws(SQLiteFault) in
             let connection = try Connection(path: path, mode: .readWrite, disk: disk.sqliteName)
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
             // Larger pages have more rows for each frame of the log. The size and the vacuum mode must be set before the file

@@ -1,3 +1,4 @@
+import ByteText
 import Domain
 import Foundation
 import TestKit
@@ -236,6 +237,14 @@ struct ProjectExportTests {
         let quiet = try ProjectExportTests.export(client)
         #expect(quiet.parts >= 2 && quiet.all("person").count == 1100)
         #expect(try ProjectExportTests.export(client).lines.dropFirst() == quiet.lines.dropFirst(), "equal bytes")
+
+        let first = try client.post("/onym/v1/export?since=0").wire.body.split(separator: "\n")
+        let end = try #require(first.last)
+        let cursor = try #require(ProjectExportTests.object(String(end))["cursor"] as? String)
+        var bytes = Base64.decodeForAddresses(cursor.utf8.span) ?? [0]
+        bytes[bytes.count - 1] += 1
+        let other = try client.post("/onym/v1/export?since=0&cursor=\(Base64.encodeForAddresses(bytes))")
+        #expect(other.status == 400 && other.wire.body.contains("another project"), "\(other)")
 
         var steps = 0
         let busy = try ProjectExportTests.export(client) {

@@ -56,11 +56,23 @@ struct MasterKeyFileTests {
     func replaced() throws {
         let (one, both) = (try keys("1"), try keys("1", "2"))
         try cut(one) { file in
-            try file.replace(with: both)
+            try file.replace(one, with: both)
         } check: { disk, isDone in
             let found = read(disk)
             #expect(found == both || !isDone && found == one)
         }
+    }
+
+    private let busy = "Another process has changed /data/master.key, or changes it now. Call the same command again."
+
+    @Test("keeps the key that another command has added meanwhile")
+    func meanwhile() throws {
+        let (disk, one, both) = (FaultyDisk(), try keys("1"), try keys("1", "2"))
+        let file = MasterKeyFile(path: MasterKeyFileTests.path, on: disk)
+        let read = try file.make(one)
+        try file.replace(read, with: both)
+        #expect(throws: CommandFault.failed(busy)) { try file.replace(read, with: try keys("1", "3")) }
+        #expect(try file.read() == both)
     }
 
     @Test("is made by one process only")
@@ -69,7 +81,7 @@ struct MasterKeyFileTests {
         let file = MasterKeyFile(path: MasterKeyFileTests.path, on: disk)
         let other = try disk.open(MasterKeyFileTests.path + ".lock", .readWrite)
         #expect(other.lock())
-        #expect(throws: CommandFault.failed("Another process writes /data/master.key now.")) {
+        #expect(throws: CommandFault.failed(busy)) {
             _ = try file.make(one)
         }
         other.unlock()

@@ -232,4 +232,26 @@ struct OpeningTests {
         #expect(try #require(log) < 64 << 20)
         #expect(try #require(store) > 8 << 20, "the log has been copied while the store was written")
     }
+
+    @Test("keeps its lock on the file after a fault, so that no other program takes its log away")
+    func lockAfterFault() throws {
+        let fixture = try StoreFixture(.sqlite)
+        let attributes = try FileManager.default.attributesOfItem(atPath: fixture.folder.path + "/onym.db")
+        let inode = try #require(attributes[.systemFileNumber] as? Int)
+        /// The locks of this process on the file.
+        func locks() throws -> Int {
+            let lines = try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n")
+            return lines.count { $0.contains(" POSIX ") && $0.contains(":\(inode) ") }
+        }
+        _ = try fixture.identify([.customerID: "a"])
+        // A connection that waits for the next read.
+        _ = try fixture.store.read { snapshot throws(StoreFault) in try snapshot.lastCall() }
+        try #require(try locks() > 0)
+        fixture.failNextCommit(.before)
+        #expect(fixture.process([StoreFixture.IdentifyCall([.customerID: "b"])]).allSatisfy { (try? $0.get()) == nil })
+        #expect(fixture.writer.recover() == nil)
+        #expect(try locks() > 0)
+        _ = try fixture.identify([.customerID: "b"])
+        #expect(try locks() > 0)
+    }
 }

@@ -14,8 +14,8 @@ public struct Attachment: Sendable {
         case file(URL)
     }
 
-    /// The greatest size of a file: 2 GiB.
-    public static let byteLimit = 2 << 30
+    /// The greatest size of a file: 2 GiB, or one byte less where an Int has 32 bits.
+    public static let byteLimit = Int(clamping: Int64(2) << 30)
 
     /// Makes an attachment of bytes.
     public init(name: String, contentType: String, data: Data) {
