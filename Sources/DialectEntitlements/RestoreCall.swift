@@ -44,31 +44,41 @@ enum RestoreCall {
                         case .success(let items):
                             let named = body.strategy.map { NamedStrategy($0, isByServer: isServer) }
                             let restore = RestorePurchases(
-                                session, items, .restore(named), isDryRun: isDryRun, in: caller.world)
-                            return RestoreCall.restore(restore, tellsOwners: isServer)
+                                session, items, .restore(named), in: caller.world)
+                            return isDryRun
+                                ? rehearse(restore, tellsOwners: isServer)
+                                : .call(
+                                    PreparedCall(restore) { reply, _ in
+                                        answer(reply, isDryRun: false, tellsOwners: isServer)
+                                    })
                         }
                     }
                     return checking.check(body.claims[...], tools)
                 }))
     }
 
-    private static func restore(_ restore: RestorePurchases, tellsOwners: Bool) -> Step {
-        .call(
-            PreparedCall(restore) { reply, _ in
-                guard case .restored(let restored) = reply.plain else { return nil }
-                return restored.isFrozen ? PurchaseCalls.frozen : answer(restored, tellsOwners: tellsOwners)
-            })
+    private static func rehearse(_ restore: RestorePurchases, tellsOwners: Bool) -> Step {
+        .rehearsing(restore) { rehearsal, _ in
+            switch rehearsal.result {
+            case .failure(let refusal): .answer(Entitlements.response(to: .refused(refusal)))
+            case .success(let reply):
+                .answer(answer(reply, isDryRun: true, tellsOwners: tellsOwners) ?? PurchaseCalls.frozen)
+            }
+        }
     }
 
-    private static func answer(_ restored: Restored, tellsOwners: Bool) -> Response {
-        Entitlements.object { json in
+    /// The answer to a restore; nil if a call of another kind had the same key.
+    private static func answer(_ reply: AccessReply, isDryRun: Bool, tellsOwners: Bool) -> Response? {
+        guard case .restored(let restored) = reply.plain else { return nil }
+        if restored.isFrozen { return PurchaseCalls.frozen }
+        return Entitlements.object { json in
             json.key("user_id")
             json.string(restored.user)
             json.key("strategy")
             json.string("\(restored.strategy.name)")
             json.key("dry_run")
-            json.bool(restored.isDryRun)
-            if let transfer = restored.transfer {
+            json.bool(isDryRun)
+            if !isDryRun, let transfer = restored.transfer {
                 json.key("transfer_id")
                 json.string("t_\(transfer.rawValue)")
             }

@@ -43,19 +43,26 @@ enum AliasCalls {
                     }
                     let (isDry, unchanged) = (try request.isDryRun(), try IfUnchanged(request))
                     let (id, project) = (request.id, caller.project)
-                    return .read { snapshot throws(StoreFault) in
-                        let last = try isDry ? snapshot.lastCall() : nil
-                        let call = PreparedCall(UndoAlias(alias, isDryRun: isDry)) { undone, _ in
-                            Native.json(.ok) { json in
-                                json.key("undone")
-                                json.decimalString(undone.alias.rawValue)
-                                json.key("dry_run")
-                                json.bool(undone.isDryRun)
-                                IfUnchanged.write(last, &json)
-                            }
+                    @Sendable func answer(_ last: JournalSequence?) -> Response {
+                        Native.json(.ok) { json in
+                            json.key("undone")
+                            json.decimalString(alias.rawValue)
+                            json.key("dry_run")
+                            json.bool(isDry)
+                            IfUnchanged.write(last, &json)
                         }
+                    }
+                    return .read { snapshot throws(StoreFault) in
                         let made = try snapshot.alias(alias).flatMap { $0.project == project ? $0 : nil }
                         let people = made.map { [$0.source, $0.destination] } ?? []
+                        if isDry {
+                            if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
+                            let last = try snapshot.lastCall()
+                            return .rehearsing(UndoAlias(alias)) { rehearsal, _ in
+                                .answer(rehearsal.refusal.map { Native.problem(.refused($0), id) } ?? answer(last))
+                            }
+                        }
+                        let call = PreparedCall(UndoAlias(alias)) { _, _ in answer(nil) }
                         return try unchanged.step(call, ifSame: people, id, snapshot)
                     }
                 })),

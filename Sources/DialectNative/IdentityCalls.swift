@@ -24,13 +24,8 @@ enum IdentityCalls {
                     let name = PersonName(request.parameters[0], caller, tools)
                     let (type, value, reason) = try wanted(request, tools)
                     let identity = Identity(type, value, in: caller.project, hash: tools.hash)
-                    let isUnique =
-                        tools.directory.strategy(of: caller.project).unique.contains(type) || type.dialect != .idsync
-                    return try change(name, identity, in: caller.project, request, held: true) { person in
+                    return try change(name, identity, request, caller, held: true) { person in
                         AttachIdentity(identity, to: person, reason: reason)
-                    } refusal: { person, holders in
-                        guard isUnique, let other = holders.first(where: { $0 != person }) else { return nil }
-                        return .identityHeld(by: other)
                     }
                 })),
         Endpoint(
@@ -48,10 +43,8 @@ enum IdentityCalls {
                     let type = try type(request.parameters[1], request.id)
                     let identity = Identity(type, request.parameters[2], in: caller.project, hash: tools.hash)
                     let reason = try MergeCalls.reason(request, tools)
-                    return try change(name, identity, in: caller.project, request, held: false) { person in
+                    return try change(name, identity, request, caller, held: false) { person in
                         DetachIdentity(identity, from: person, reason: reason)
-                    } refusal: { person, holders in
-                        holders.contains(person) ? nil : .noSuchIdentity
                     }
                 })),
         Endpoint(
@@ -65,7 +58,8 @@ enum IdentityCalls {
                     .init(
                         .ok, "The device is released.",
                         schema: .object(
-                            [.init("released_from", .integer("The number of people."), required: true)] + holders))
+                            [.init("released_from", .integer("The number of people."), required: true)]
+                                + holderMembers))
                 ] + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
                 body: .optional,
@@ -79,22 +73,25 @@ enum IdentityCalls {
                     }
                     let device = Identity(type, request.parameters[1], in: caller.project, hash: tools.hash)
                     let act = ReleaseDevice(device, reason: try MergeCalls.reason(request, tools))
-                    let (id, isDry, unchanged) = (request.id, try request.isDryRun(), try IfUnchanged(request))
+                    let (id, unchanged) = (request.id, try IfUnchanged(request))
+                    if try request.isDryRun() {
+                        return holders(of: device, after: act, id, caller) { holders in
+                            .answer(
+                                Native.json(.ok) { json in
+                                    json.key("released_from")
+                                    json.integer(holders.now.count)
+                                    holders.write(&json)
+                                })
+                        }
+                    }
                     return .read { snapshot throws(StoreFault) in
-                        let (now, last) = (snapshot.holders(of: device.key).sorted(), try snapshot.lastCall())
-                        let answer = { @Sendable (count: Int) in
+                        let call = PreparedCall(act) { released, _ in
                             Native.json(.ok) { json in
                                 json.key("released_from")
-                                json.integer(count)
-                                write(now, then: [], isDry: isDry, last, &json)
+                                json.integer(released.holders)
                             }
                         }
-                        if isDry {
-                            return .answer(
-                                now.isEmpty ? Native.problem(.refused(.noSuchIdentity), id) : answer(now.count))
-                        }
-                        let call = PreparedCall(act) { released, _ in answer(released.holders) }
-                        return try unchanged.step(call, ifSame: now, id, snapshot)
+                        return try unchanged.step(call, ifSame: snapshot.holders(of: device.key), id, snapshot)
                     }
                 })),
         Endpoint(
@@ -148,58 +145,78 @@ enum IdentityCalls {
         "With ?dry_run=true the call answers which people hold the identity before and after it, and changes nothing."
     private static let parameters = [DryRun.parameter, IfUnchanged.parameter]
 
-    private static let holders: [Schema.Property] = [
+    private static let holderMembers: [Schema.Property] = [
         .init("now", .array(.string("Of a dry run: a person that holds the identity before the call."))),
         .init("then", .array(.string("Of a dry run: a person that holds the identity after the call."))),
         .init("dry_run", .boolean("True; only for a dry run.")), IfUnchanged.member,
     ]
 
-    private static func write(
-        _ now: [PersonID], then: [PersonID], isDry: Bool, _ last: JournalSequence, _ json: inout JSONWriter
-    ) {
-        // A repeated call has the first answer, so the call itself tells nothing that it has changed.
-        guard isDry else { return }
-        json.key("now")
-        json.people(now)
-        json.key("then")
-        json.people(then)
-        json.key("dry_run")
-        json.bool(true)
-        IfUnchanged.write(last, &json)
+    /// The people that hold an identity before a call and after it. Only a dry run tells them: a repeated call has the first answer, so
+    /// the call itself tells nothing that it has changed.
+    private struct Holders: Sendable {
+        let now: [PersonID]
+        let then: [PersonID]
+        let last: JournalSequence
+
+        func write(_ json: inout JSONWriter) {
+            json.key("now")
+            json.people(now)
+            json.key("then")
+            json.people(then)
+            json.key("dry_run")
+            json.bool(true)
+            IfUnchanged.write(last, &json)
+        }
+    }
+
+    /// Rehearses an act, and continues with the holders of an identity if the act is not refused.
+    private static func holders(
+        of identity: Identity, after act: some Act, _ id: RequestID, _ caller: Caller,
+        then: @escaping @Sendable (Holders) -> Step
+    ) -> Step {
+        let project = caller.project
+        return .read { snapshot throws(StoreFault) in
+            let last = try snapshot.lastCall()
+            return .rehearsing(act) { rehearsal, snapshot throws(StoreFault) in
+                if let refusal = rehearsal.refusal { return .answer(Native.problem(.refused(refusal), id)) }
+                let planned = try snapshot.after(rehearsal, in: project)
+                return then(
+                    Holders(
+                        now: snapshot.holders(of: identity.key).sorted(),
+                        then: planned.holders(of: identity.key).sorted(), last: last))
+            }
+        }
     }
 
     /// Finds the person, and attaches or detaches the identity.
     ///
-    /// - Parameters:
-    ///   - act: makes the act for the person.
-    ///   - refusal: the refusal that a dry run tells of the person and the present holders; nil if it tells none.
+    /// - Parameter act: makes the act for the person.
     private static func change<A: Act>(
-        _ name: PersonName, _ identity: Identity, in project: ProjectID, _ request: borrowing Request, held: Bool,
-        _ act: @escaping @Sendable (PersonID) -> A, refusal: @escaping @Sendable (PersonID, [PersonID]) -> Refusal?
+        _ name: PersonName, _ identity: Identity, _ request: borrowing Request, _ caller: Caller, held: Bool,
+        _ act: @escaping @Sendable (PersonID) -> A
     ) throws(Rejection) -> Step {
         let (id, isDry, unchanged) = (request.id, try request.isDryRun(), try IfUnchanged(request))
         return .read { snapshot throws(StoreFault) in
-            switch name.find(in: project, snapshot) {
+            switch name.find(in: caller.project, snapshot) {
             case .failure(let problem): return .answer(problem.response(id))
             case .success(let person):
-                let (now, last) = (snapshot.holders(of: identity.key).sorted(), try snapshot.lastCall())
-                let others = now.filter { $0 != person }
-                let answer = Native.json(.ok) { json in
-                    json.key("person")
-                    json.decimalString(person.rawValue)
-                    json.key("type")
-                    json.string("\(identity.type.name)")
-                    json.key("value")
-                    json.string(identity.value)
-                    json.key("held")
-                    json.bool(held)
-                    write(now, then: held ? (others + [person]).sorted() : others, isDry: isDry, last, &json)
+                @Sendable func answer(_ holders: Holders?) -> Response {
+                    Native.json(.ok) { json in
+                        json.key("person")
+                        json.decimalString(person.rawValue)
+                        json.key("type")
+                        json.string("\(identity.type.name)")
+                        json.key("value")
+                        json.string(identity.value)
+                        json.key("held")
+                        json.bool(held)
+                        holders?.write(&json)
+                    }
                 }
-                if isDry {
-                    return .answer(refusal(person, now).map { Native.problem(.refused($0), id) } ?? answer)
-                }
+                if isDry { return holders(of: identity, after: act(person), id, caller) { .answer(answer($0)) } }
+                let people = snapshot.holders(of: identity.key) + [person]
                 return try unchanged.step(
-                    PreparedCall(act(person)) { _, _ in answer }, ifSame: now + [person], id, snapshot)
+                    PreparedCall(act(person)) { _, _ in answer(nil) }, ifSame: people, id, snapshot)
             }
         }
     }
@@ -252,5 +269,5 @@ enum IdentityCalls {
         [
             .init("person", .string(), required: true), .init("type", .string(), required: true),
             .init("value", .string(), required: true), .init("held", .boolean(), required: true),
-        ] + holders)
+        ] + holderMembers)
 }

@@ -38,29 +38,38 @@ enum MergeCalls {
                         case (.success(let from), .success(let into)):
                             wanted = MergePeople(from: from, into: into, reason: reason)
                         }
-                        var merge = Merge(
-                            id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
-                        if let refusal = try refusal(wanted, in: project, snapshot) {
-                            let problem = Native.problem(.refused(refusal), id)
-                            // An earlier try of this call may have made the merge, so the writer decides.
-                            guard isRepeatable, !isDry else { return .answer(problem) }
-                            let made = snapshot.group(of: wanted.from).merges.first { known in
-                                known.from == merge.from && known.into == merge.into && known.rule == merge.rule
+                        @Sendable func make(_ shown: Shown, _ snapshot: any Snapshot) throws(StoreFault) -> Step {
+                            let call = PreparedCall(wanted) { merge, _ in
+                                Native.json(.ok) { shown.write(id: merge.id, .none, nil, &$0) }
                             }
-                            guard let made else {
-                                return .call(PreparedCall(wanted) { _, _ in problem })
+                            return try unchanged.step(call, ifSame: shown.people, id, snapshot)
+                        }
+                        let last = try snapshot.lastCall()
+                        return .rehearsing(wanted) { rehearsal, snapshot throws(StoreFault) in
+                            switch rehearsal.result {
+                            case .success(let merge):
+                                let together = try snapshot.after(rehearsal, in: project)
+                                let shown = try Shown(merge, from: snapshot, to: together, in: project, at: now)
+                                if isDry {
+                                    return .answer(Native.json(.ok) { shown.write(id: nil, .none, last, &$0) })
+                                }
+                                return try make(shown, snapshot)
+                            case .failure(let refusal):
+                                let problem = Native.problem(.refused(refusal), id)
+                                // An earlier try of this call may have made the merge, so the writer decides.
+                                guard isRepeatable || refusal.leavesTrace, !isDry else { return .answer(problem) }
+                                let made = snapshot.group(of: wanted.from).merges.first { known in
+                                    known.from == wanted.from && known.into == wanted.into
+                                        && known.rule == .administrator
+                                }
+                                guard let made else { return .call(PreparedCall(wanted) { _, _ in problem }) }
+                                return .rehearsing(UndoMerge(made.id)) { undo, snapshot throws(StoreFault) in
+                                    let apart = try snapshot.after(undo, in: project)
+                                    return try make(
+                                        Shown(made, from: apart, to: snapshot, in: project, at: now), snapshot)
+                                }
                             }
-                            merge = made
                         }
-                        let shown = try Shown(merge, isUndo: false, in: project, at: now, snapshot)
-                        if isDry {
-                            let last = try snapshot.lastCall()
-                            return .answer(Native.json(.ok) { shown.write(id: nil, .none, last, &$0) })
-                        }
-                        let call = PreparedCall(wanted) { merge, _ in
-                            Native.json(.ok) { shown.write(id: merge.id, .none, nil, &$0) }
-                        }
-                        return try unchanged.step(call, ifSame: shown.people, id, snapshot)
                     }
                 })),
         Endpoint(
@@ -98,20 +107,31 @@ enum MergeCalls {
                             on: merge, madeBy: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo
                         ) {
                             dependent, snapshot throws(StoreFault) in
-                            guard isPossible(snapshot) else { return missing }
-                            let shown = try Shown(merge, isUndo: true, in: project, at: now, snapshot)
-                            if isDry {
-                                let last = try snapshot.lastCall()
-                                return .answer(Native.json(.ok) { shown.write(id: merge.id, dependent, last, &$0) })
-                            }
-                            let call = PreparedCall(undo) { _, _ in
-                                Native.json(.ok) { json in
-                                    shown.write(id: merge.id, dependent, nil, &json)
-                                    json.key("undone")
-                                    json.bool(true)
+                            let last = try snapshot.lastCall()
+                            return .rehearsing(undo) { rehearsal, snapshot throws(StoreFault) in
+                                guard isPossible(snapshot) else { return missing }
+                                let shown: Shown
+                                switch rehearsal.result {
+                                case .success:
+                                    let apart = try snapshot.after(rehearsal, in: project)
+                                    shown = try Shown(merge, from: snapshot, to: apart, in: project, at: now)
+                                case .failure:
+                                    if isDry { return missing }
+                                    let together = try snapshot.after([.merged(merge)], at: now, in: project)
+                                    shown = try Shown(merge, from: together, to: snapshot, in: project, at: now)
                                 }
+                                if isDry {
+                                    return .answer(Native.json(.ok) { shown.write(id: merge.id, dependent, last, &$0) })
+                                }
+                                let call = PreparedCall(undo) { _, _ in
+                                    Native.json(.ok) { json in
+                                        shown.write(id: merge.id, dependent, nil, &json)
+                                        json.key("undone")
+                                        json.bool(true)
+                                    }
+                                }
+                                return try unchanged.step(call, ifSame: shown.people, id, snapshot)
                             }
-                            return try unchanged.step(call, ifSame: shown.people, id, snapshot)
                         }
                     }
                 })),
@@ -162,24 +182,6 @@ enum MergeCalls {
     }
 
     // MARK: - What is asked
-
-    /// The refusal of a merge of two people; nil if the merge is possible.
-    private static func refusal(
-        _ wanted: MergePeople, in project: ProjectID, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Refusal? {
-        guard [wanted.from, wanted.into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
-            return .noSuchPerson
-        }
-        let group = snapshot.group(of: wanted.from)
-        if group.members.contains(wanted.into) {
-            // A second reason keeps two people one after an undo of the first reason. The same reason does not count twice.
-            let isRepeated = group.merges.contains {
-                $0.rule == .administrator && $0.isBetween(wanted.from, wanted.into)
-            }
-            return isRepeated || wanted.from == wanted.into ? .oneAlready : nil
-        }
-        return try snapshot.reasonToKeepApart(wanted.from, wanted.into)
-    }
 
     private static func wanted(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
@@ -245,20 +247,15 @@ enum MergeCalls {
         private let preview: MergePreview
         private let sides: PeopleSides
 
-        /// - Parameter isUndo: whether the call undoes the merge. A repeated call shows what the first call did.
+        /// - Parameters:
+        ///   - now: the facts before the call.
+        ///   - then: the facts after the call.
         init(
-            _ merge: Merge, isUndo: Bool, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
+            _ merge: Merge, from now: any Snapshot, to then: any Snapshot, in project: ProjectID, at moment: Instant
         ) throws(StoreFault) {
             self.merge = merge
-            preview = try MergePreview(merge, in: project, snapshot)
-            let isInForce = snapshot.group(of: merge.from).merges.contains(merge)
-            let apart: any Snapshot =
-                isInForce ? try snapshot.undoing(merge, at: moment, in: project) : snapshot
-            let together: any Snapshot =
-                isInForce ? snapshot : try PlannedSnapshot(snapshot, after: [.merged(merge)], at: moment, in: project)
-            sides = try PeopleSides(
-                of: [merge.from, merge.into], in: project, at: moment, isUndo ? together : apart,
-                isUndo ? apart : together)
+            preview = try MergePreview(merge, in: project, now)
+            sides = try PeopleSides(of: [merge.from, merge.into], in: project, at: moment, now, then)
         }
 
         /// The people that the call concerns: both sides. A merge that another merge doubles has one side only.

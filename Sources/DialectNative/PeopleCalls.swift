@@ -321,9 +321,10 @@ enum PeopleCalls {
     /// - Parameters:
     ///   - attributes: the properties of a group.
     ///   - dialect: the dialect that wrote them.
-    ///   - newcomer: the person in the place of ``PersonID/nobody``; nil for a person that does not exist yet.
+    ///   - other: a person, and the one to show in its place; nil for a person that does not exist yet.
     static func write(
-        _ attributes: FoldedAttributes, of dialect: Dialect, newcomer: PersonID? = nil, _ json: inout JSONWriter
+        _ attributes: FoldedAttributes, of dialect: Dialect, showing other: (PersonID, shown: PersonID?)? = nil,
+        _ json: inout JSONWriter
     ) {
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
             json.key(name)
@@ -333,7 +334,8 @@ enum PeopleCalls {
                 json.key("at")
                 json.moment(entry.at)
                 json.key("origin")
-                json.decimalString((entry.origin == .nobody ? newcomer : entry.origin)?.rawValue)
+                let isOther = entry.origin == other?.0
+                json.decimalString((isOther ? other?.shown : entry.origin)?.rawValue)
             }
         }
     }

@@ -10,10 +10,12 @@ struct PersonSide: Sendable {
     }
 
     /// Nil for a person that a split is going to make.
-    var person: PersonID?
-    var identities: [Name] = []
-    var counts: [RowKind: Int] = [:]
-    var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
+    private(set) var person: PersonID?
+    /// The person in the facts that the side shows.
+    private let known: PersonID
+    private(set) var identities: [Name] = []
+    private(set) var counts: [RowKind: Int] = [:]
+    private var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
     private var installs: [Install] = []
     /// The active access.
     private var access: [PersonAccess.Entitlement] = []
@@ -22,13 +24,10 @@ struct PersonSide: Sendable {
     /// The greatest number of members of a group whose identities a side has.
     private static let membersAtMost = 200
 
-    /// A side with nothing.
-    init() {}
-
     init(
         of person: PersonID, in project: ProjectID, at moment: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        self.person = person
+        (self.person, known) = (person, person)
         let page = Profile.Page(after: nil, limit: PersonSide.membersAtMost)
         guard let profile = try Profile(person, in: project, snapshot, page: page) else { return }
         for (_, held) in profile.identities {
@@ -41,6 +40,9 @@ struct PersonSide: Sendable {
         access = try PersonAccess(of: profile.members.map(\.id), in: project, at: moment, snapshot).entitlements
         purchases = profile.purchases
     }
+
+    /// Shows another person in the place of the side's: the one that a split has made in the place of a rehearsed one; nil before.
+    mutating func show(as person: PersonID?) { self.person = person }
 
     // MARK: - What is answered
 
@@ -70,7 +72,7 @@ struct PersonSide: Sendable {
         json.object { json in
             for (dialect, folded) in properties where !folded.entries.isEmpty {
                 json.key(dialect.rawValue)
-                json.object { PeopleCalls.write(folded, of: dialect, newcomer: person, &$0) }
+                json.object { PeopleCalls.write(folded, of: dialect, showing: (known, shown: person), &$0) }
             }
         }
         json.key("installs")

@@ -57,52 +57,65 @@ enum SplitCalls {
                     )
                     let (unchanged, place) = (try IfUnchanged(request), try Dependent.place(request))
                     let unique = tools.directory.strategy(of: project).unique
-                    return .read { snapshot throws(StoreFault) in
-                        var into: PersonID?
-                        if let name = wanted.into {
+                    @Sendable func begin(triesLeft: Int) -> Step {
+                        .read { snapshot throws(StoreFault) in
+                            var into: PersonID?
+                            if let name = wanted.into {
+                                switch name.find(in: project, snapshot) {
+                                case .failure(let problem): return .answer(problem.response(id))
+                                case .success(let person): into = person
+                                }
+                            }
+                            let person: PersonID
                             switch name.find(in: project, snapshot) {
                             case .failure(let problem): return .answer(problem.response(id))
-                            case .success(let person): into = person
+                            case .success(let found): person = found
+                            }
+                            let held = try snapshot.heldIdentities(of: person)
+                            let plan = try SplitPlan(
+                                person, wanted.selector, in: project, unique: unique, snapshot)
+                            let parts = wanted.identities.map { identity in
+                                let link = held.first { $0.type == identity.type && $0.value == identity.value }
+                                return SplitPerson.Part(identity, linkedBy: link?.call ?? .zero)
+                            }
+                            let act = SplitPerson(
+                                person, plan, and: parts, in: project, hash: snapshot.hash, into: into,
+                                reason: wanted.reason)
+                            if let refusal = plan.refusal ?? refusal(ofEmpty: act) {
+                                return .answer(Native.problem(.refused(refusal), id))
+                            }
+                            let (last, people) = (try snapshot.lastCall(), [person] + (into.map { [$0] } ?? []))
+                            return .rehearsing(act) { rehearsal, snapshot throws(StoreFault) in
+                                let then = try snapshot.after(rehearsal, in: project)
+                                let facts = SplitPreview.Facts(now: snapshot, then: then, moment: now, last: last)
+                                switch rehearsal.result {
+                                case .success(let split):
+                                    if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
+                                    let depended = try dependent(on: act, plan, after: place, snapshot)
+                                    let preview = try SplitPreview(split, act, plan, depended, facts)
+                                    if isDry { return .answer(answer(nil, preview)) }
+                                    return .call(
+                                        PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
+                                case .failure(let refusal):
+                                    // The person got rows after the plan was made, as one does who uploads just now.
+                                    if refusal == .changedMeanwhile, triesLeft > 0 {
+                                        return begin(triesLeft: triesLeft - 1)
+                                    }
+                                    let problem = Native.problem(.refused(refusal), id)
+                                    // An earlier try of this call may have made the split, so the writer decides.
+                                    guard isRepeatable || refusal.leavesTrace, !isDry else { return .answer(problem) }
+                                    guard let made = try made(act, in: project, snapshot) else {
+                                        return .call(PreparedCall(act) { _, _ in problem })
+                                    }
+                                    let undo = try undo(of: made, nil, snapshot)
+                                    return try rehearse(undo, of: made, .none, at: now, snapshot) { preview, _ in
+                                        .call(PreparedCall(act) { split, _ in answer(split.id, preview.reversed) })
+                                    }
+                                }
                             }
                         }
-                        let person: PersonID
-                        switch name.find(in: project, snapshot) {
-                        case .failure(let problem): return .answer(problem.response(id))
-                        case .success(let found): person = found
-                        }
-                        let held = try snapshot.heldIdentities(of: person)
-                        let plan = try SplitPlan(
-                            person, wanted.selector, in: project, unique: unique, snapshot)
-                        let parts = wanted.identities.map { identity in
-                            let link = held.first { $0.type == identity.type && $0.value == identity.value }
-                            return (identity, call: link?.call)
-                        }
-                        let act = SplitPerson(
-                            person, plan, and: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, in: project,
-                            hash: snapshot.hash, into: into, reason: wanted.reason)
-                        if let refusal = plan.refusal ?? refusal(ofEmpty: act) {
-                            return .answer(Native.problem(.refused(refusal), id))
-                        }
-                        if let refusal = refusal(act, isHeld: parts.allSatisfy { $0.call != nil }) {
-                            let problem = Native.problem(.refused(refusal), id)
-                            // An earlier try of this call may have made the split, so the writer decides.
-                            guard isRepeatable, !isDry else { return .answer(problem) }
-                            guard let made = try made(act, in: project, snapshot) else {
-                                return .call(PreparedCall(act) { _, _ in problem })
-                            }
-                            let preview = try SplitPreview(
-                                undoing: made.split, made.identities, .none, at: now, snapshot
-                            ).reversed
-                            return .call(PreparedCall(act) { split, _ in answer(split.id, preview) })
-                        }
-                        if try unchanged.isBroken(by: [person] + (into.map { [$0] } ?? []), snapshot) {
-                            return unchanged.refusal(id)
-                        }
-                        let depended = try dependent(on: act, plan, after: place, snapshot)
-                        let preview = try SplitPreview(act, plan, depended, in: project, at: now, snapshot)
-                        if isDry { return .answer(answer(nil, preview)) }
-                        return .call(PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
                     }
+                    return begin(triesLeft: 2)
                 })),
         Endpoint(
             .post, "/onym/v1/splits/:id/undo", scope: .consoleAct,
@@ -129,41 +142,35 @@ enum SplitCalls {
                     let (missing, directory) = (Native.problem(.refused(.noSuchSplit), id), tools.directory)
                     return .read { snapshot throws(StoreFault) in
                         guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }
-                        let (person, into) = (made.split.person, made.split.into)
-                        let identities = made.identities.map {
-                            Identity($0.type, $0.value, in: project, hash: snapshot.hash)
-                        }
-                        let properties = try snapshot.properties(of: made.split)
-                        let act = UndoSplit(
-                            split, of: person, into: into, identities: identities,
-                            properties: properties, reason: reason)
+                        let act = try undo(of: made, reason, snapshot)
                         if made.split.isUndone {
                             guard isRepeatable, !isDry else { return .answer(missing) }
                             // An earlier try of this call may have undone the split, so the writer decides.
-                            let preview = try SplitPreview(undone: made.split, made.identities, at: now, snapshot)
+                            let before = try snapshot.after(made.links(snapshot.hash), at: now, in: project)
+                            let facts = SplitPreview.Facts(
+                                now: before, then: snapshot, moment: now, last: try snapshot.lastCall())
+                            let preview = try SplitPreview(undoing: made, joins: false, nil, facts)
                             return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
                         }
-                        if !properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
+                        if !act.properties.isEmpty, try made.call.sequence <= snapshot.historyEnd(of: project) {
                             return .answer(Native.problem(.refused(.cannotUndo(.historyGone)), id))
                         }
-                        guard [person, into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
-                            return .answer(Native.problem(.refused(.noSuchPerson), id))
+                        if try unchanged.isBroken(by: [act.person, act.into], snapshot) {
+                            return unchanged.refusal(id)
                         }
-                        if try unchanged.isBroken(by: [person, into], snapshot) { return unchanged.refusal(id) }
                         let call = try Undoable(made.call.sequence, in: project, directory, snapshot)
                         let followers = try call?.followers(snapshot)
                         let depended = try followers.map { followers throws(StoreFault) in
                             try Dependent(followers, after: place, limit: dependedAtMost, snapshot)
                         }
-                        let preview = try SplitPreview(
-                            undoing: made.split, made.identities, depended ?? .unknown, at: now, snapshot)
-                        if isDry {
-                            if let moved = preview.movedOn {
-                                return .answer(Native.problem(.refused(.splitBuiltUpon(moved)), id))
+                        return try rehearse(act, of: made, depended ?? .unknown, at: now, snapshot) {
+                            preview, refusal in
+                            if let refusal, isDry || !isRepeatable, !refusal.leavesTrace || isDry {
+                                return .answer(Native.problem(.refused(refusal), id))
                             }
-                            return .answer(answer(split, preview))
+                            if isDry { return .answer(answer(split, preview)) }
+                            return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
                         }
-                        return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
                     }
                 })),
     ]
@@ -293,11 +300,30 @@ enum SplitCalls {
         act.parts.isEmpty && act.content.isEmpty ? .nothingToSplit : nil
     }
 
-    /// The refusal that a reader can see; the decision finds the others.
-    private static func refusal(_ act: SplitPerson, isHeld: Bool) -> Refusal? {
-        if let type = act.parts.map(\.identity.type).first(where: \.isDialectsOwn) { return .immutableIdentity(type) }
-        if act.into == act.person { return .oneAlready }
-        return isHeld ? nil : .noSuchIdentity
+    /// The act that undoes a split.
+    private static func undo(
+        of made: MadeSplit, _ reason: String?, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> UndoSplit {
+        let split = made.split
+        return UndoSplit(
+            split.id, of: split.person, into: split.into,
+            identities: made.identities.map { Identity($0.type, $0.value, in: split.project, hash: snapshot.hash) },
+            properties: try snapshot.properties(of: split), reason: reason)
+    }
+
+    /// Rehearses the undo of a split, and continues with the people before and after it, or also with a refusal.
+    private static func rehearse(
+        _ act: UndoSplit, of made: MadeSplit, _ depended: Dependent, at now: Instant, _ snapshot: any Snapshot,
+        then: @escaping @Sendable (SplitPreview, Refusal?) -> Step
+    ) throws(StoreFault) -> Step {
+        let last = try snapshot.lastCall()
+        return .rehearsing(act) { rehearsal, snapshot throws(StoreFault) in
+            let facts = SplitPreview.Facts(
+                now: snapshot, then: try snapshot.after(rehearsal, in: made.split.project),
+                moment: now, last: last)
+            let joins = rehearsal.changes.contains { if case .merged = $0 { true } else { false } }
+            return then(try SplitPreview(undoing: made, joins: joins, depended, facts), rehearsal.refusal)
+        }
     }
 
     /// A split in force that a call would make again.

@@ -4,7 +4,7 @@ import JSON
 
 /// The people of a split before and after it, side by side, with all that reads show of them.
 struct SplitPreview: Sendable {
-    private var person: PersonID
+    private let person: PersonID
     private var into: PersonID?
     private var now: [PersonSide]
     private var then: [PersonSide]
@@ -19,49 +19,41 @@ struct SplitPreview: Sendable {
     /// The calls that depended on what the split or its undo takes. Nil for the answer of a repeated undo.
     private let depended: Dependent?
     private let lastCall: JournalSequence
-    /// The type of an identity that a later call took from the person that the split gave it to.
-    let movedOn: IdentityType?
 
-    // MARK: - Before a split
+    /// The facts before a call and after it, at a moment, and the last call that the reader knew.
+    struct Facts {
+        let now: any Snapshot
+        let then: any Snapshot
+        let moment: Instant
+        let last: JournalSequence
 
-    /// - Parameter depended: the calls that depended on what the split takes.
+        fileprivate func sides(
+            of people: [PersonID], in project: ProjectID, _ snapshot: any Snapshot
+        ) throws(StoreFault) -> [PersonSide] {
+            var sides: [PersonSide] = []
+            for person in people { sides.append(try PersonSide(of: person, in: project, at: moment, snapshot)) }
+            return sides
+        }
+    }
+
+    /// The people before and after a split.
+    ///
+    /// - Parameters:
+    ///   - split: the split as the act would make it.
+    ///   - depended: the calls that depended on what the split takes.
     init(
-        _ act: SplitPerson, _ plan: SplitPlan, _ depended: Dependent, in project: ProjectID, at moment: Instant,
-        _ snapshot: any Snapshot
+        _ split: Split, _ act: SplitPerson, _ plan: SplitPlan, _ depended: Dependent, _ facts: Facts
     ) throws(StoreFault) {
         moved = SplitPreview.names(of: act.parts.filter { !$0.isShared })
         shared = SplitPreview.names(of: act.parts.filter(\.isShared))
-        (person, into, movedOn) = (act.person, act.into, nil)
-        lastCall = try snapshot.lastCall()
-        let first = try PersonSide(of: act.person, in: project, at: moment, snapshot)
-        var second: PersonSide?
-        if let into = act.into { second = try PersonSide(of: into, in: project, at: moment, snapshot) }
-        now = [first] + (second.map { [$0] } ?? [])
+        (person, into, lastCall) = (act.person, act.into, facts.last)
+        now = try facts.sides(of: [act.person] + (act.into.map { [$0] } ?? []), in: split.project, facts.now)
+        then = try facts.sides(of: [act.person, split.into], in: split.project, facts.then)
+        // The answer names a new person when it exists.
+        if act.into == nil { then[1].show(as: nil) }
         (movedRows, keptRows) = (plan.moved, plan.stays)
         self.depended = depended
         unknown = act.content.selector.map { $0.lanes.isEmpty } == false ? plan.unknown : nil
-        var sides = SplitPreview.giving(moved, shared, from: first, to: second ?? PersonSide())
-        for (kind, count) in plan.moved {
-            let left = (sides[0].counts[kind] ?? 0) - count
-            sides[0].counts[kind] = left > 0 ? left : nil
-            sides[1].counts[kind, default: 0] += count
-        }
-        if !act.content.properties.isEmpty {
-            let group = act.into.map { snapshot.group(of: $0) }
-            sides[0].properties = try SplitPreview.properties(snapshot.group(of: act.person), snapshot) {
-                key throws(StoreFault) in
-                act.content.properties.first { DocumentKey($0.kind, of: act.person) == key }?.kept
-            }
-            // The answer names a new person when it exists.
-            let other = act.into ?? .nobody
-            sides[1].properties = try SplitPreview.properties(group ?? Group(alone: other), snapshot) {
-                key throws(StoreFault) in
-                let given = act.content.properties.first { DocumentKey($0.kind, of: other) == key }?.given
-                let known = act.into == nil ? nil : try snapshot.document(key).flatMap(Attributes.init(packed:))
-                return given?.joined(with: known)
-            }
-        }
-        then = sides
     }
 
     private static func names(of parts: [SplitPerson.Part]) -> [PersonSide.Name] {
@@ -71,106 +63,39 @@ struct SplitPreview: Sendable {
         }
     }
 
-    /// The identities of a split that both people hold, or those that only the other person holds.
-    private static func names(
-        of split: Split, _ identities: [(type: IdentityType, value: String)], isShared: Bool
-    ) -> [PersonSide.Name] {
-        zip(identities, split.parts).filter { $1.isShared == isShared }.map {
-            PersonSide.Name(type: $0.0.type, value: $0.0.value)
-        }
-    }
-
-    /// The properties of a group, with other documents of some members.
-    private static func properties(
-        _ group: Group, _ snapshot: any Snapshot, _ other: (DocumentKey) throws(StoreFault) -> Attributes?
-    ) throws(StoreFault) -> [(dialect: Dialect, folded: FoldedAttributes)] {
-        var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
-        for (dialect, kind) in Holdings.propertyKinds {
-            let folded = try FoldedAttributes(of: group) { person throws(StoreFault) in
-                let key = DocumentKey(kind, of: person)
-                if let attributes = try other(key) { return attributes.packed }
-                return try snapshot.document(key)
-            }
-            properties.append((dialect, folded))
-        }
-        return properties
-    }
-
     /// The same with the person that the split has made.
     func into(_ person: PersonID) -> SplitPreview {
         var preview = self
         preview.into = person
-        preview.then[1].person = person
+        preview.then[1].show(as: person)
         return preview
     }
 
-    // MARK: - Before an undo
-
-    /// - Parameter depended: the calls that came to the other person by the split.
+    /// The people before and after the undo of a split.
+    ///
+    /// - Parameters:
+    ///   - joins: whether the undo merges the two people.
+    ///   - depended: the calls that came to the other person by the split; nil for the answer of a repeated undo.
     init(
-        undoing split: Split, _ identities: [(type: IdentityType, value: String)], _ depended: Dependent,
-        at moment: Instant,
-        _ snapshot: any Snapshot
+        undoing made: MadeSplit, joins: Bool, _ depended: Dependent?, _ facts: Facts
     ) throws(StoreFault) {
-        moved = SplitPreview.names(of: split, identities, isShared: false)
-        shared = SplitPreview.names(of: split, identities, isShared: true)
-        (person, into) = (split.person, split.into)
-        lastCall = try snapshot.lastCall()
-        let first = try PersonSide(of: split.person, in: split.project, at: moment, snapshot)
-        let second = try PersonSide(of: split.into, in: split.project, at: moment, snapshot)
-        now = [first, second]
-        movedOn = split.parts.first { !snapshot.holders(of: $0.key).contains(split.into) }?.type
-        unknown = nil
+        let split = made.split
+        moved = SplitPreview.names(of: made, isShared: false)
+        shared = SplitPreview.names(of: made, isShared: true)
+        (person, into, lastCall, unknown) = (split.person, split.into, facts.last, nil)
         self.depended = depended
-        let rows = try snapshot.isInForce(split) ? split.rows?.counts ?? [:] : [:]
-        movedRows = rows
-        keptRows = SplitPreview.without(rows, second.counts)
-        if try snapshot.isJoined(byUndoOf: split) {
-            let joined = Merge(
-                id: MergeID(rawValue: .max), from: split.into, into: split.person, rule: .splitUndone)
-            let planned = try PlannedSnapshot(snapshot, after: [.merged(joined)], at: moment, in: split.project)
-            then = [try PersonSide(of: split.person, in: split.project, at: moment, planned)]
-        } else {
-            let kept = zip(identities, split.parts).filter(\.1.wasHeld).map {
-                PersonSide.Name(type: $0.0.type, value: $0.0.value)
-            }
-            let both = SplitPreview.giving(moved + shared, from: second, to: first)
-            var other = both[0]
-            // The other person keeps what it held before the split.
-            other.identities += kept.filter(second.identities.contains)
-            var person = both[1]
-            other.counts = SplitPreview.without(rows, other.counts)
-            person.counts.merge(rows, uniquingKeysWith: +)
-            let properties = try snapshot.properties(of: split)
-            if !properties.isEmpty {
-                func back(_ key: DocumentKey) throws(StoreFault) -> Attributes? {
-                    guard let document = properties.first(where: { $0.key == key }),
-                        case .change(let bytes) = document.undone(
-                            try snapshot.document(key), at: Instant(milliseconds: 0))
-                    else { return nil }
-                    return Attributes(packed: bytes) ?? Attributes()
-                }
-                person.properties = try SplitPreview.properties(snapshot.group(of: split.person), snapshot, back)
-                other.properties = try SplitPreview.properties(snapshot.group(of: split.into), snapshot, back)
-            }
-            then = [person, other]
-        }
+        now = try facts.sides(of: [split.person, split.into], in: split.project, facts.now)
+        then = try facts.sides(of: joins ? [split.person] : [split.person, split.into], in: split.project, facts.then)
+        let isInForce = try facts.now.isInForce(split)
+        movedRows = depended == nil || isInForce ? split.rows?.counts ?? [:] : [:]
+        keptRows = depended == nil ? now[1].counts : SplitPreview.without(movedRows, now[1].counts)
     }
 
-    /// The people of a split that was undone, for a repeated call.
-    init(
-        undone split: Split, _ identities: [(type: IdentityType, value: String)], at moment: Instant,
-        _ snapshot: any Snapshot
-    ) throws(StoreFault) {
-        moved = SplitPreview.names(of: split, identities, isShared: false)
-        shared = SplitPreview.names(of: split, identities, isShared: true)
-        (person, into, movedOn) = (split.person, split.into, nil)
-        lastCall = try snapshot.lastCall()
-        let first = try PersonSide(of: split.person, in: split.project, at: moment, snapshot)
-        let second = try PersonSide(of: split.into, in: split.project, at: moment, snapshot)
-        (movedRows, keptRows, unknown, depended) = (split.rows?.counts ?? [:], second.counts, nil, nil)
-        then = [first, second]
-        now = SplitPreview.giving(moved, shared, from: first, to: second)
+    /// The identities of a split that both people hold, or those that only the other person holds.
+    private static func names(of made: MadeSplit, isShared: Bool) -> [PersonSide.Name] {
+        zip(made.identities, made.split.parts).filter { $1.isShared == isShared }.map {
+            PersonSide.Name(type: $0.0.type, value: $0.0.value)
+        }
     }
 
     /// The counts without other counts.
@@ -183,18 +108,6 @@ struct SplitPreview: Sendable {
         var preview = self
         (preview.now, preview.then) = (then, now)
         return preview
-    }
-
-    // MARK: - Sides
-
-    /// Two sides after identities went from one to the other, and both hold others.
-    private static func giving(
-        _ names: [PersonSide.Name], _ shared: [PersonSide.Name] = [], from one: PersonSide, to other: PersonSide
-    ) -> [PersonSide] {
-        var (one, other) = (one, other)
-        one.identities.removeAll(where: names.contains)
-        other.identities += (names + shared).filter { !other.identities.contains($0) }
-        return [one, other]
     }
 
     // MARK: - What is answered

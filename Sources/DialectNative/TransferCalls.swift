@@ -50,13 +50,20 @@ enum TransferCalls {
                     let (isDry, unchanged) = (try request.isDryRun(), try IfUnchanged(request))
                     let (id, project) = (request.id, caller.project)
                     return .read { snapshot throws(StoreFault) in
-                        let last = try isDry ? snapshot.lastCall() : nil
-                        let call = PreparedCall(UndoTransfer(transfer, isDryRun: isDry)) { reply, _ in
-                            guard case .transferUndone(let undone) = reply else { return nil }
-                            return answer(undone, last)
-                        }
                         let made = try snapshot.transfer(transfer).flatMap { $0.project == project ? $0 : nil }
                         let people = made?.moves.flatMap { $0.before.owners + $0.after.owners } ?? []
+                        if isDry {
+                            if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
+                            let last = try snapshot.lastCall()
+                            return .rehearsing(UndoTransfer(transfer)) { rehearsal, _ in
+                                switch rehearsal.result {
+                                case .failure(let refusal): .answer(Native.problem(.refused(refusal), id))
+                                case .success(let reply):
+                                    .answer(answer(reply, last) ?? Native.problem(.refused(.noSuchTransfer), id))
+                                }
+                            }
+                        }
+                        let call = PreparedCall(UndoTransfer(transfer)) { reply, _ in answer(reply, nil) }
                         return try unchanged.step(call, ifSame: people, id, snapshot)
                     }
                 })),
@@ -121,17 +128,25 @@ enum TransferCalls {
             }
             var from: [String] = []
             for owner in purchase.owners { from += [try snapshot.accessUser(owner)?.principal].compactMap(\.self) }
-            let (former, name, isDry) = (from, user.principal, isDry)
-            let act = MovePurchase(purchase.id, to: user.person, isDryRun: isDry, reason: reason)
-            let last = try isDry ? snapshot.lastCall() : nil
-            let call = PreparedCall(act) { reply, _ in
+            let (former, name) = (from, user.principal)
+            @Sendable func answer(_ transfer: TransferID?, _ last: JournalSequence?) -> Response {
                 let item: Item = (purchase.transaction, purchase.product, former.filter { $0 != name }, [name])
                 return Native.json(.ok) { json in
-                    write(reply.transfer, isDry: isDry, [item], &json)
+                    write(transfer, isDry: last != nil, [item], &json)
                     IfUnchanged.write(last, &json)
                 }
             }
-            return try unchanged.step(call, ifSame: purchase.owners + [user.person], id, snapshot)
+            let act = MovePurchase(purchase.id, to: user.person, reason: reason)
+            let people = purchase.owners + [user.person]
+            if isDry {
+                if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
+                let last = try snapshot.lastCall()
+                return .rehearsing(act) { rehearsal, _ in
+                    rehearsal.refusal.map(refuse) ?? .answer(answer(nil, last))
+                }
+            }
+            let call = PreparedCall(act) { moved, _ in answer(moved.transfer, nil) }
+            return try unchanged.step(call, ifSame: people, id, snapshot)
         }
 
         private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), id)) }
@@ -164,10 +179,14 @@ enum TransferCalls {
     /// A purchase with its former owners and its new owners.
     private typealias Item = (transaction: String, product: String, from: [String], to: [String])
 
-    private static func answer(_ undone: TransferUndone, _ last: JournalSequence?) -> Response {
-        Native.json(.ok) { json in
+    /// The answer to an undo; nil if a call of another kind had the same key.
+    ///
+    /// - Parameter last: the last call that a dry run knew; nil for the undo itself.
+    private static func answer(_ reply: AccessReply, _ last: JournalSequence?) -> Response? {
+        guard case .transferUndone(let undone) = reply.plain else { return nil }
+        return Native.json(.ok) { json in
             let items: [Item] = undone.items.map { ($0.transaction, $0.product, $0.from.names, $0.to.names) }
-            write(undone.id, isDry: undone.isDryRun, items, &json)
+            write(undone.id, isDry: last != nil, items, &json)
             IfUnchanged.write(last, &json)
         }
     }

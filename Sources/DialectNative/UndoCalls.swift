@@ -36,7 +36,16 @@ enum UndoCalls {
                         }
                         return Dependent.search(on: undoable, directory, limit: 0, longest: Dependent.beforeUndo) {
                             dependent, _ in
-                            .answer(Native.json(.ok) { write(undoable, dependent, &$0) })
+                            @Sendable func answer(_ refusal: Refusal?) -> Step {
+                                .answer(Native.json(.ok) { write(undoable, refusal, dependent, &$0) })
+                            }
+                            if let refusal = undoable.refusal { return answer(refusal) }
+                            // The page is there without a writer, too.
+                            return .rehearsing(UndoCall(undoable.plan)) { rehearsal, _ in
+                                answer(rehearsal.refusal)
+                            } otherwise: {
+                                answer(nil)
+                            }
                         }
                     }
                 })),
@@ -77,17 +86,19 @@ enum UndoCalls {
 
     // MARK: - Answers
 
-    private static func write(_ undoable: Undoable, _ dependent: Dependent, _ json: inout JSONWriter) {
+    private static func write(
+        _ undoable: Undoable, _ refusal: Refusal?, _ dependent: Dependent, _ json: inout JSONWriter
+    ) {
         JournalText.write(undoable.call, &json)
         dependent.writeCount(&json)
         json.key("undo")
         json.object { json in
             json.key("possible")
-            json.bool(undoable.refusal == nil)
+            json.bool(refusal == nil)
             json.key("code")
-            json.string(undoable.refusal?.code)
+            json.string(refusal?.code)
             json.key("message")
-            json.string(undoable.refusal?.message)
+            json.string(refusal?.message)
             write(built: undoable.above, &json)
             write(undoable.factsEnded, undoable.factsBack, of: undoable.call, &json)
         }
@@ -173,9 +184,10 @@ private struct Undoing: Sendable {
             guard let call = try Undoable(sequence, in: project, directory, snapshot) else {
                 return refuse(.noSuchCall)
             }
+            let last = try snapshot.lastCall()
             if call.refusal == .callAlreadyUndone, isRepeatable, !isDry {
                 // An earlier try of this request may have taken the call back, so the writer decides.
-                return finish(Answer(call, above: [], .unknown, .none, try snapshot.lastCall()))
+                return finish(Answer(call, above: [], .unknown, .none, last))
             }
             let above: [Undoable]
             switch try cascade(call, snapshot) {
@@ -185,30 +197,40 @@ private struct Undoing: Sendable {
             if try unchanged.isBroken(by: ([call] + above).flatMap(\.plan.people), snapshot) {
                 return unchanged.refusal(request)
             }
-            let sides = try sides(of: call, above, snapshot)
             return Dependent.search(on: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo) {
-                dependent, snapshot throws(StoreFault) in
-                let answer = Answer(
-                    call, above: above.map(\.call.sequence), dependent, sides, try snapshot.lastCall())
-                if isDry { return .answer(Native.json(.ok) { answer.write(&$0) }) }
-                return next(answer.above[...], answer)
+                dependent, _ in
+                let left = above.map(\.call.sequence) + [call.call.sequence]
+                return rehearse([above.first ?? call], left.dropFirst()) {
+                    calls, rehearsal, snapshot throws(StoreFault) in
+                    if let refusal = rehearsal.refusal {
+                        // The writer refuses a call that it was given, and the journal has some refusals.
+                        if isDry || !above.isEmpty { return refuse(refusal) }
+                        return finish(Answer(call, above: [], dependent, .none, last))
+                    }
+                    let people = Set(calls.flatMap(\.plan.people)).sorted()
+                    let sides = try PeopleSides(
+                        of: people, in: project, at: moment, snapshot,
+                        snapshot.after(rehearsal, in: project))
+                    let answer = Answer(calls.last ?? call, above: above.map(\.call.sequence), dependent, sides, last)
+                    if isDry { return .answer(Native.json(.ok) { answer.write(&$0) }) }
+                    return next(answer.above[...], answer)
+                }
             }
         }
     }
 
-    /// The people of the call and of the calls above it, before and after the undo.
-    private func sides(
-        of call: Undoable, _ above: [Undoable], _ snapshot: any Snapshot
-    ) throws(StoreFault) -> PeopleSides {
-        let calls = above + [call]
-        var planned = try snapshot.undoing(calls[0].plan, at: moment, in: project)
-        // The plan of a call changes with the undo of the calls above it.
-        for later in calls.dropFirst() {
-            let call = try Undoable(later.call.sequence, in: project, directory, planned) ?? later
-            planned = try planned.undoing(call.plan, at: moment, in: project)
+    /// Rehearses the undo of calls one after the other, because the plan of a call changes with the undo of the calls above it.
+    private func rehearse(
+        _ calls: [Undoable], _ left: ArraySlice<JournalSequence>,
+        then: @escaping @Sendable ([Undoable], Rehearsal<Reply>, any Snapshot) throws(StoreFault) -> Step
+    ) -> Step {
+        .rehearse(calls.map { UndoCall($0.plan, reason: reason) }) { rehearsal, snapshot throws(StoreFault) in
+            guard let next = left.first, rehearsal.refusal == nil else { return try then(calls, rehearsal, snapshot) }
+            let planned = try snapshot.after(rehearsal, in: project)
+            guard let call = try Undoable(next, in: project, directory, planned) else { return refuse(.noSuchCall) }
+            if let refusal = call.refusal { return refuse(refusal) }
+            return rehearse(calls + [call], left.dropFirst(), then: then)
         }
-        let people = Set(calls.flatMap(\.plan.people)).sorted()
-        return try PeopleSides(of: people, in: project, at: moment, snapshot, planned)
     }
 
     /// The calls above a call, the last call first, or the refusal of the request.

@@ -63,20 +63,6 @@ extension Act {
     }
 }
 
-/// An act with a dry run: a call that answers what the act would answer, and that changes nothing.
-package protocol DryRunAct: Act {
-    var isDryRun: Bool { get set }
-}
-
-extension DryRunAct {
-    /// The same call as a dry run.
-    package var dryRun: Self {
-        var act = self
-        act.isDryRun = true
-        return act
-    }
-}
-
 extension PeopleIndex.IndexFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decide(stamp, in: project, index: self)

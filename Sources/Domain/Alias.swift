@@ -94,7 +94,10 @@ package enum Aliased: Equatable, Sendable {
 extension MakeAlias {
     package static var kinds: [ActKind] { [.alias] }
     package static var readsMerges: Bool { false }
-    package var subjects: Subjects { Subjects(about: source, people: [destination]) }
+    package var subjects: Subjects {
+        // The decision reads the aliases of both people, so each is limited like an identity.
+        Subjects(limitedBy: [source, destination].map(\.asLimited), about: source, people: [destination])
+    }
     package var byteCount: Int { 256 }
 
     /// Makes an alias, and notes it with the source and the destination. Throws `aliasesNotAllowed` if the strategy forbids
@@ -113,7 +116,7 @@ extension MakeAlias {
 
         var ofSource = AliasList(of: source, view)
         var ofDestination = AliasList(of: destination, view)
-        if let reason = reasonToIgnore(from: first, ofSource.aliases(view), ofDestination.aliases(view)) {
+        if let reason = reasonToIgnore(from: first, ofSource, ofDestination, view) {
             let reply = Aliased.ignored(reason)
             return Decision(reply, outcome: Outcome(kind: .alias, person: destination, changes: []))
         }
@@ -132,23 +135,32 @@ extension MakeAlias {
                 changes: [alias.put, ofSource.put, ofDestination.put]))
     }
 
-    private func reasonToIgnore(from start: Instant, _ ofSource: [Alias], _ ofDestination: [Alias]) -> Aliased.Reason? {
-        for alias in ofSource where alias.undoneAt == nil {
+    private func reasonToIgnore<V: DocumentFacts>(
+        from start: Instant, _ ofSource: AliasList, _ ofDestination: AliasList, _ view: V
+    ) -> Aliased.Reason? {
+        for alias in ofSource.aliases(view) where alias.undoneAt == nil {
             if alias.destination == source { return .sourceWasDestination }
             if alias.start <= end, start <= alias.end { return .overlaps }
         }
-        for alias in ofDestination where alias.undoneAt == nil && alias.source == destination {
+        for alias in ofDestination.aliases(view) where alias.undoneAt == nil && alias.source == destination {
             return .destinationWasSource
         }
         return nil
     }
 }
 
+extension PersonID {
+    /// The person as a name whose calls are counted.
+    fileprivate var asLimited: Identity {
+        let mixed = UInt64(bitPattern: rawValue) &* 0x9E37_79B9_7F4A_7C15
+        return Identity(.other, without: IdentityKey(hash: Hash128(high: 0, low: mixed)))
+    }
+}
+
 /// A call that ends an alias.
-package struct UndoAlias: DryRunAct {
+package struct UndoAlias: Act {
     package let alias: AliasID
-    package var isDryRun: Bool
-    package init(_ alias: AliasID, isDryRun: Bool = false) { (self.alias, self.isDryRun) = (alias, isDryRun) }
+    package init(_ alias: AliasID) { self.alias = alias }
 
     package static var kinds: [ActKind] { [.undoAlias] }
     package static var readsMerges: Bool { false }
@@ -156,13 +168,13 @@ package struct UndoAlias: DryRunAct {
     package var byteCount: Int { 256 }
 
     /// Ends the alias. Throws `noSuchAlias` if the project has no alias with the id. An alias that ended before stays as it
-    /// is, so a repeated undo is harmless. A dry run changes nothing.
+    /// is, so a repeated undo is harmless.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AliasUndone> {
         let packed = view.document(alias.documentKey)
         guard var alias = packed.flatMap(Alias.init(packed:)), alias.project == project else { throw .noSuchAlias }
-        guard alias.undoneAt == nil, !isDryRun else { return Decision(AliasUndone(alias.id, isDryRun: isDryRun)) }
+        guard alias.undoneAt == nil else { return Decision(AliasUndone(alias.id)) }
         alias.undoneAt = stamp.at
         return Decision(
             AliasUndone(alias.id),
@@ -193,8 +205,9 @@ package struct AliasList: Equatable, Sendable {
     /// The key of the document with the aliases of a person.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
 
-    func aliases<V: DocumentFacts>(_ view: V) -> [Alias] {
-        ids.compactMap { view.document($0.documentKey).flatMap(Alias.init(packed:)) }
+    /// The aliases, each read when it is asked for.
+    func aliases<V: DocumentFacts>(_ view: V) -> some Sequence<Alias> {
+        ids.lazy.compactMap { view.document($0.documentKey).flatMap(Alias.init(packed:)) }
     }
 
     var put: Change {
@@ -271,8 +284,7 @@ extension Aliased: Answer {
 /// The answer to ``UndoAlias``.
 package struct AliasUndone: Answer {
     package let alias: AliasID
-    package let isDryRun: Bool
-    package init(_ alias: AliasID, isDryRun: Bool = false) { (self.alias, self.isDryRun) = (alias, isDryRun) }
+    package init(_ alias: AliasID) { self.alias = alias }
 
     package static let tags: [UInt8] = [ActKind.undoAlias.rawValue]
 
@@ -282,13 +294,11 @@ package struct AliasUndone: Answer {
 
     package func pack(into packer: inout Packer) {
         packer.add(UInt64(bitPattern: alias.rawValue))
-        if isDryRun { packer.add(1 as UInt8) }
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         guard let id = unpacker.integer() else { return nil }
         alias = AliasID(rawValue: Int64(bitPattern: id))
-        isDryRun = unpacker.byte() == 1
     }
 }
 

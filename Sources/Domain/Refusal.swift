@@ -41,6 +41,9 @@ package struct Refusal: Error, Equatable, Sendable {
     package var tokenFault: IdentityTokenFault?
     package var figures: [Figure] = []
 
+    /// Whether the writer notes the refusal. A call that is refused before the writer has decided it leaves no trace.
+    package var leavesTrace: Bool { isJournalled || full != nil }
+
     package init(_ kind: Kind, _ code: String, _ message: String, isJournalled: Bool = false) {
         self.kind = kind
         self.code = code

@@ -13,10 +13,13 @@ struct BatchDecision {
     private let directory: Directory
     private let hash: KeyedHash
     private let order: SightingOrder
-    private let refused: [ObjectIdentifier: [Writer.Answer]]
 
-    /// An answer for each decided job, in the order of the jobs.
+    /// An answer for each decided job, in the order of the jobs. A batch ends before its last job if its changes are large.
     private(set) var answers: [Writer.Answer] = []
+    /// The bytes of the documents and rows of the batch.
+    private var bytes = 0
+    /// Whether the derived documents of groups go on with the changes.
+    private var makesFolds = true
     private(set) var entries: [JournalEntry] = []
     /// The calls for the call log.
     private(set) var logged: [CallLog.Pending] = []
@@ -36,11 +39,13 @@ struct BatchDecision {
 
     /// How the decision of a batch ended.
     enum Ending {
-        /// Each job has an answer.
+        /// The jobs with an answer are decided.
         case decided
-        /// A job of the group was refused after other jobs of the group were decided. The batch must be decided again without
-        /// the group, whose jobs get these answers.
-        case refused(JobGroup, [Writer.Answer])
+        /// A job of a group was refused after other jobs of the group were decided. Nothing of the batch may be kept: the jobs before the
+        /// group must be decided again, and those of the group get these answers.
+        case refused(first: Int, [Writer.Answer])
+        /// Each job has an answer, and nothing of the batch may be kept.
+        case rehearsed
     }
 
     /// Makes a batch in which nothing is decided yet.
@@ -52,11 +57,10 @@ struct BatchDecision {
     ///   - directory: the projects and their rules.
     ///   - hash: the hash of the store.
     ///   - order: gives the places of sightings.
-    ///   - refused: the answers of groups that are refused.
     ///   - daily: the notes of today.
     init(
         _ jobs: [Job], _ chances: [UInt64], at moment: Instant, _ directory: Directory, hash: KeyedHash,
-        order: SightingOrder, refused: [ObjectIdentifier: [Writer.Answer]] = [:], daily: DailyCalls
+        order: SightingOrder, daily: DailyCalls
     ) {
         self.jobs = jobs
         self.chances = chances
@@ -64,26 +68,50 @@ struct BatchDecision {
         self.directory = directory
         self.hash = hash
         self.order = order
-        self.refused = refused
         self.daily = daily
         answers.reserveCapacity(jobs.count)
         entries.reserveCapacity(jobs.count)
     }
 
-    /// Decides all jobs.
+    /// The bytes of changes beyond which a batch ends: a small call may write a large document.
+    static let bytesAtMost = 64 << 20
+
+    /// Decides the jobs, up to the limit of bytes.
     mutating func decide(over facts: any BatchFacts) -> Ending {
+        if jobs.first?.isRehearsal == true {
+            rehearse(facts)
+            return .rehearsed
+        }
         noteStep(facts)
         var start = 0
-        while start < jobs.count {
+        while start < jobs.count, bytes < BatchDecision.bytesAtMost {
             let end = end(ofGroupFrom: start)
             if end - start == 1 {
                 answers.append(decide(start, facts))
-            } else if let group = jobs[start].group, let refusals = decide(group, start..<end, facts) {
-                return .refused(group, refusals)
+            } else if let refusals = decide(groupOf: start..<end, facts) {
+                return .refused(first: start, refusals)
             }
             start = end
         }
         return .decided
+    }
+
+    /// Decides the jobs one after the other, up to the first refusal.
+    private mutating func rehearse(_ facts: any BatchFacts) {
+        var isRefused = false
+        for index in jobs.indices {
+            // No decision comes after the last one, and folds may cost a step for each member of a group.
+            makesFolds = index + 1 < jobs.count
+            if isRefused {
+                answers.append(.failure(.refused(.otherActRefused)))
+                continue
+            }
+            let known = entries.count
+            let answer = decide(index, facts)
+            if case .failure = answer { isRefused = true }
+            let made = entries[known...]
+            answers.append(answer.map { Reply(Rehearsed($0, made.flatMap(\.changes), at: made.last?.at ?? moment)) })
+        }
     }
 
     private func end(ofGroupFrom start: Int) -> Int {
@@ -93,13 +121,7 @@ struct BatchDecision {
     }
 
     /// Decides the jobs of a group, all or none. Returns the answers of all jobs if a job was refused after others were decided.
-    private mutating func decide(
-        _ group: JobGroup, _ range: Range<Int>, _ facts: any BatchFacts
-    ) -> [Writer.Answer]? {
-        if let known = refused[ObjectIdentifier(group)] {
-            answers += known
-            return nil
-        }
+    private mutating func decide(groupOf range: Range<Int>, _ facts: any BatchFacts) -> [Writer.Answer]? {
         // Most groups that fail have a job that fails alone too. Nothing of such a group is applied.
         let bad = refusedJob(in: range, facts)
         for index in range {
@@ -161,7 +183,7 @@ struct BatchDecision {
                 outcome.changes += merges.changes
                 full = full ?? merges.full
             }
-            let folds = facts.folds(after: outcome.changes, in: call.project)
+            let folds = makesFolds ? facts.folds(after: outcome.changes, in: call.project) : []
             // Appending nothing would copy the changes.
             if !folds.isEmpty { outcome.changes += folds }
             let note = note(of: call, ruling, about: outcome.person, stamp, strategy)
@@ -214,6 +236,7 @@ struct BatchDecision {
     private mutating func keep(_ entry: JournalEntry, _ facts: any BatchFacts) {
         facts.apply(entry)
         entries.append(entry)
+        for change in entry.changes { bytes += change.bodyBytes }
     }
 
     /// Counts a call that found a person or a group at its limit, and notes the first such call of a day in the journal.
@@ -317,6 +340,15 @@ extension BatchDecision: BatchNeeds {
 }
 
 extension Change {
+    /// The bytes of a document or row.
+    fileprivate var bodyBytes: Int {
+        switch self {
+        case .documentPut(_, _, let body): body.count
+        case .rowAdded(_, let row): row.body.count
+        default: 0
+        }
+    }
+
     /// Whether the change makes a person.
     fileprivate func makes(_ person: PersonID?) -> Bool {
         if case .personMade(let made, _) = self { made == person } else { false }

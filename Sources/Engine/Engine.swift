@@ -60,9 +60,15 @@ package final class Engine: Sendable {
 
     private struct Queue: Sendable {
         var jobs: [Waiting] = []
+        /// Jobs that the writer only rehearses. They wait beside the others, so that they do not cut the others' batches.
+        var rehearsals: [Waiting] = []
+        /// Whether the last batch was one of jobs, and a rehearsal has its turn.
+        var isRehearsalNext = false
         /// The bytes of the waiting jobs.
         var bytes = 0
         var isStopping = false
+
+        var count: Int { jobs.count + rehearsals.count }
     }
 
     private let store: any Store
@@ -201,11 +207,14 @@ package final class Engine: Sendable {
     }
 
     /// The number of calls that wait for the writer.
-    package var queueDepth: Int { queue.withLock { $0.jobs.count } }
+    package var queueDepth: Int { queue.withLock { $0.count } }
 
     /// The time for which the oldest call in the queue has waited, in milliseconds; 0 for an empty queue.
     package var oldestMilliseconds: Int64 {
-        guard let since = queue.withLock({ $0.jobs.first?.since }) else { return 0 }
+        let oldest = queue.withLock { queue in
+            [queue.jobs.first, queue.rehearsals.first].compactMap { $0?.since }.min()
+        }
+        guard let since = oldest else { return 0 }
         return Int64((max(monotonic(), since) - since) / 1_000_000)
     }
 
@@ -246,10 +255,13 @@ package final class Engine: Sendable {
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
         let (bytes, now) = (jobs.reduce(0) { $0 + $1.act.byteCount }, monotonic())
         return queue.change { queue in
-            guard !queue.isStopping, queue.jobs.count + jobs.count <= limits.queuedCalls,
-                queue.jobs.isEmpty || queue.bytes + bytes <= limits.queuedBytes
+            guard !queue.isStopping, queue.count + jobs.count <= limits.queuedCalls,
+                queue.count == 0 || queue.bytes + bytes <= limits.queuedBytes
             else { return false }
-            for job in jobs { queue.jobs.append(Waiting(lane: lane, job: job, since: now)) }
+            for job in jobs {
+                let waiting = Waiting(lane: lane, job: job, since: now)
+                if job.isRehearsal { queue.rehearsals.append(waiting) } else { queue.jobs.append(waiting) }
+            }
             queue.bytes += bytes
             return true
         }
@@ -257,7 +269,7 @@ package final class Engine: Sendable {
 
     /// Ends without an answer to the calls in the queue, as a process does that ends.
     package func abandon() {
-        queue.change { queue in (queue.isStopping, queue.jobs, queue.bytes) = (true, [], 0) }
+        queue.change { queue in (queue.isStopping, queue.jobs, queue.rehearsals, queue.bytes) = (true, [], [], 0) }
     }
 
     /// Answers the calls in the queue and ends the writer. Returns after the end.
@@ -346,7 +358,7 @@ package final class Engine: Sendable {
         let isBusy = work.isBusy || compaction.withLock { $0.isRunning }
         let wait = isBusy ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
         let batch = queue.wait(milliseconds: waits ? wait : 0) { queue in
-            !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
+            queue.count > 0 ? take(&queue) : queue.isStopping ? [] : nil
         }
         // The sightings come before the batch, because a choice between equal people depends on them.
         writer.note(takeSightings())
@@ -488,8 +500,16 @@ package final class Engine: Sendable {
         return limit
     }
 
-    /// Takes the next batch from the queue.
+    /// Takes the next batch from the queue, or the next rehearsal if it is its turn.
     private func take(_ queue: inout Queue) -> [Waiting] {
+        if let first = queue.rehearsals.first, queue.isRehearsalNext || queue.jobs.isEmpty {
+            queue.isRehearsalNext = false
+            let group = queue.rehearsals.prefix { $0.job.isWith(first.job) }
+            queue.rehearsals.removeFirst(group.count)
+            queue.bytes -= group.reduce(0) { $0 + $1.job.act.byteCount }
+            return Array(group)
+        }
+        queue.isRehearsalNext = true
         var end = 0
         var bytes = 0
         while end < queue.jobs.count {
@@ -518,7 +538,7 @@ package final class Engine: Sendable {
         if case .failure(.fault(let fault)) = answers.first {
             healthy.store(false, ordering: .relaxed)
             observer.faulted(fault)
-        } else {
+        } else if batch.first?.job.isRehearsal != true {
             observer.committed(calls: batch.count, nanoseconds: monotonic() &- start)
             for (full, calls) in writer.takeFull() { observer.metFull(full, calls: calls) }
             for (dialect, calls) in writer.takeUnproven() { observer.tookUnproven(dialect, calls: calls) }
@@ -585,8 +605,8 @@ package final class Engine: Sendable {
         work.recoverAt = monotonic() + UInt64(work.recoveryPause) * 1_000_000
         let isStopping: Bool? = queue.wait(milliseconds: waits ? work.recoveryPause : 0) { $0.isStopping ? true : nil }
         let batch = queue.withLock { queue in
-            defer { (queue.jobs, queue.bytes) = ([], 0) }
-            return queue.jobs
+            defer { (queue.jobs, queue.rehearsals, queue.bytes) = ([], [], 0) }
+            return queue.jobs + queue.rehearsals
         }
         answer(batch, batch.map { _ in .failure(.fault(fault)) })
         work.recoveryPause = min(work.recoveryPause * 2, Engine.recoveryMilliseconds.upperBound)

@@ -21,10 +21,35 @@ package final class Job: Sendable {
 
     /// Whether both jobs are in one group.
     func isWith(_ other: Job) -> Bool { group != nil && group === other.group }
+
+    /// Whether the writer decides the job and keeps nothing of it.
+    var isRehearsal: Bool { group?.isRehearsal == true }
 }
 
 /// Marks the jobs of a group, which the writer does together or not at all. The jobs of a group follow each other in the
 /// queue, and are in one commit.
 package final class JobGroup: Sendable {
-    package init() {}
+    /// Whether the writer decides the jobs one after the other and keeps nothing of them. Each gets ``Rehearsed`` as its answer.
+    package let isRehearsal: Bool
+
+    package init(isRehearsal: Bool = false) { self.isRehearsal = isRehearsal }
+}
+
+/// The answer to a job that was only rehearsed. No journal keeps it.
+package struct Rehearsed: Answer {
+    /// What the call would answer.
+    package let reply: Reply
+    /// What the call would change, with the merges that follow. Derived documents may be missing.
+    package let changes: [Change]
+    /// The moment of the call.
+    package let at: Instant
+
+    package static let tags: [UInt8] = []
+
+    init(_ reply: Reply, _ changes: [Change], at moment: Instant) {
+        (self.reply, self.changes, at) = (reply, changes, moment)
+    }
+
+    package func pack(into packer: inout Packer) {}
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) { return nil }
 }

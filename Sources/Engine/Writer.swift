@@ -55,34 +55,54 @@ package final class Writer {
         (lastStamp, lastClock) = (store.lastMoment, store.lastMoment)
     }
 
-    /// Decides calls in their order and commits their changes together. Each call sees the changes of the calls before it.
+    /// Decides calls in their order and commits their changes together, or in several parts if the changes are large or a group is
+    /// refused. Each call sees the changes of the calls before it.
     ///
     /// Returns an answer for each call, in the same order. A refusal affects one call only. A fault of the store fails all
-    /// calls, and then ``recover()`` is due.
+    /// calls, and then ``recover()`` is due. A rehearsal is a batch of its own.
     package func process(_ jobs: [Job], at moment: Instant) -> [Answer] {
         precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
-        // Each call has one number, so that a second decision makes the same ids.
-        let chances = jobs.map { _ in chance() }
-        var groups: [ObjectIdentifier: [Answer]] = [:]
+        precondition(jobs.allSatisfy { $0.isRehearsal == jobs[0].isRehearsal }, "A rehearsal is a batch of its own.")
+        // Each call has one number, so that a second decision makes the same ids. Nobody gets the ids of a rehearsal.
+        let chances = jobs.map { $0.isRehearsal ? 0 : chance() }
+        var answers: [Answer] = []
+        // The next group that is refused. The jobs before it are a batch of their own, so that no job is decided once for each such group.
+        var refused: (first: Int, answers: [Answer])?
         var left = Writer.attempts
-        while true {
-            switch attempt(jobs, chances, at: moment, isLast: left == 1, refused: groups) {
-            case .answers(let answers): return answers
+        hasErased = false
+        while answers.count < jobs.count {
+            if let group = refused, group.first == answers.count {
+                answers += group.answers
+                refused = nil
+                continue
+            }
+            let next = answers.count..<(refused?.first ?? jobs.count)
+            let isWhole = next.count == jobs.count
+            switch attempt(
+                isWhole ? jobs : Array(jobs[next]), isWhole ? chances : Array(chances[next]), at: moment,
+                isLast: left == 1)
+            {
+            case .answers(let more): answers += more
             case .keptNothing: left -= 1
-            // A group can be refused only once, so the loop ends.
-            case .refused(let group, let answers): groups[ObjectIdentifier(group)] = answers
+            case .refused(let first, let refusals): refused = (next.lowerBound + first, refusals)
+            case .failed(let fault):
+                answers += repeatElement(Answer.failure(.fault(fault)), count: jobs.count - answers.count)
             }
         }
+        return answers
     }
 
     /// The end of one attempt for a batch.
     private enum Attempt {
+        /// The answers of the first jobs, or of all.
         case answers([Answer])
         /// The store kept nothing, and the batch may be tried again at once.
         case keptNothing
-        /// A job of the group was refused after other jobs of the group were decided. The store keeps no change of the
+        /// A job of a group was refused after other jobs of the group were decided. The store keeps no change of the
         /// batch.
-        case refused(JobGroup, [Answer])
+        case refused(first: Int, [Answer])
+        /// The store needs a recovery.
+        case failed(StoreFault)
     }
 
     /// The limit of attempts for a batch that the store did not keep.
@@ -95,13 +115,10 @@ package final class Writer {
     ///   - chances: a number for each job.
     ///   - moment: the moment of the batch.
     ///   - isLast: whether no further attempt follows.
-    ///   - refused: the answers of groups that are refused.
-    private func attempt(
-        _ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool, refused: [ObjectIdentifier: [Answer]]
-    ) -> Attempt {
+    private func attempt(_ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool) -> Attempt {
         // The directory is read before the decisions, because the store is locked during the decisions.
         let fresh = BatchDecision(
-            jobs, chances, at: moment, store.directory, hash: store.hash, order: order, refused: refused, daily: daily)
+            jobs, chances, at: moment, store.directory, hash: store.hash, order: order, daily: daily)
         var batch = fresh
         do throws(StoreFault) {
             var ending = BatchDecision.Ending.decided
@@ -113,21 +130,24 @@ package final class Writer {
                 batch.steppedFrom = stepBack(to: moment)
                 ending = batch.decide(over: facts)
             }
-            if case .refused(let group, let answers) = ending {
+            switch ending {
+            case .decided:
+                if !batch.entries.isEmpty { try store.commit(batch.entries) }
+                take(batch)
+            case .refused(let first, let answers):
                 try store.discard()
-                return .refused(group, answers)
+                return .refused(first: first, answers)
+            case .rehearsed: try store.discard()
             }
-            if !batch.entries.isEmpty { try store.commit(batch.entries) }
-            take(batch)
             return .answers(batch.answers)
         } catch {
             needsRecovery = true
             if error.kind == .interrupted, !isLast, recover() == nil { return .keptNothing }
             // The batch may have an erasure, and may have become durable.
-            hasErased = batch.hasErased
+            hasErased = hasErased || batch.hasErased
             // Sightings stay, also after a failed commit.
             seenBeforeFault = batch.seen
-            return .answers(jobs.map { _ in .failure(.fault(error)) })
+            return .failed(error)
         }
     }
 
@@ -138,7 +158,7 @@ package final class Writer {
         }
         (lastPerson, lastStamp, daily) = (batch.lastPerson, batch.lastStamp, batch.daily)
         lastClock = batch.moment
-        hasErased = batch.hasErased
+        hasErased = hasErased || batch.hasErased
         erased.formUnion(batch.erased)
         note(batch.seen)
     }

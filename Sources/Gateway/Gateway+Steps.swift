@@ -63,6 +63,17 @@ extension Gateway {
                 }
             }
             return .later
+        case .rehearse(let acts, let then, let otherwise):
+            rehearse(acts, progress.call(), contexts[exchange.loopIndex]) { [self] result in
+                switch result {
+                case .success(let rehearsal):
+                    go(on: .read { snapshot throws(StoreFault) in try then(rehearsal, snapshot) }, progress, exchange)
+                case .failure(let failure):
+                    if let otherwise { return go(on: otherwise(), progress, exchange) }
+                    exchange.answer(Gateway.response(to: failure, progress.id, progress.kind))
+                }
+            }
+            return .later
         case .read(let look): return read(look, in: .first, progress, exchange)
         case .readOn(let look): return read(look, in: .later, progress, exchange)
         case .wait(let begin):

@@ -75,6 +75,38 @@ extension Gateway {
         return .later
     }
 
+    /// Queues acts that the writer decides and keeps nothing of, and goes on with what they would change.
+    func rehearse(
+        _ acts: [any Act], _ call: Call, _ context: LoopContext,
+        then goOn: @escaping @Sendable (Result<Rehearsal<Reply>, CallFailure>) -> Void
+    ) {
+        let (answers, group) = (Answers(count: acts.count), JobGroup(isRehearsal: true))
+        for (place, act) in acts.enumerated() {
+            queue(call, act, in: group, context) { answer in
+                guard let all = answers.take(answer, at: place) else { return }
+                goOn(Gateway.rehearsal(all))
+            }
+        }
+    }
+
+    private static func rehearsal(_ answers: [Writer.Answer]) -> Result<Rehearsal<Reply>, CallFailure> {
+        var (last, changes): (Rehearsed?, [Change]) = (nil, [])
+        for answer in answers {
+            switch answer {
+            case .success(let reply):
+                guard let rehearsed = reply.as(Rehearsed.self) else {
+                    preconditionFailure("A rehearsal was answered as a call.")
+                }
+                last = rehearsed
+                changes += rehearsed.changes
+            case .failure(.refused(let refusal)): return .success(Rehearsal(.failure(refusal)))
+            case .failure(let failure): return .failure(failure)
+            }
+        }
+        guard let last else { preconditionFailure("A rehearsal has no act.") }
+        return .success(Rehearsal(.success(last.reply), changes, at: last.at))
+    }
+
     /// Gathers the answers to one request's acts, on the loop's thread.
     private final class Answers: @unchecked Sendable {
         private var answers: [Writer.Answer?]

@@ -37,6 +37,54 @@ struct WriterTests {
         #expect(after == last.next.next, "the note of the clock's step has an id, too")
     }
 
+    @Test(
+        "decides the calls around refused groups once, and those behind large changes in another part",
+        arguments: StoreKind.allCases)
+    func parts(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let hash = fixture.store.hash
+        func row(_ name: String, _ body: [UInt8] = Array("{}".utf8)) -> Row {
+            let recognition = RowHash(.event, name.utf8.span, in: World.project, hash: hash)
+            return Row(.event, at: fixture.clock.now, recognition: recognition, body: body)
+        }
+        func identity(_ value: String) -> Identity { Identity(.customerID, value, in: World.project, hash: hash) }
+        func job(_ ingest: Ingest, in group: JobGroup? = nil) -> Job {
+            var call = Call(project: World.project, key: nil)
+            let proven = ingest.identities.map(\.key)
+            call.proof = IdentityProof(dialect: .idsync, mode: .require, proven: proven, fault: .missing)
+            return Job(call: call, act: ingest, in: group)
+        }
+        var jobs: [Job] = []
+        for number in 0..<4 {
+            let device = try fixture.identify([.iosIDFV: "v\(number)"]).person
+            let group = JobGroup()
+            // The second of a group would pass alone. Behind the first one it names a known user without a proof.
+            jobs += [
+                job(Ingest(person: nil, identities: [identity("alone-\(number)")], rows: [row("alone-\(number)")])),
+                job(
+                    Ingest(person: device, identities: [identity("u\(number)")], rows: [row("1-\(number)")]), in: group),
+                job(Ingest(person: device, identities: [], rows: [row("2-\(number)")]), in: group),
+            ]
+        }
+        jobs.append(job(Ingest(person: nil, identities: [identity("last")], rows: [row("last")])))
+        let answers = fixture.writer.process(jobs, at: fixture.clock.now)
+        #expect(answers.count == jobs.count)
+        for (place, answer) in answers.enumerated() {
+            let isRefused = if case .failure = answer { true } else { false }
+            #expect(isRefused == (place < 12 && place % 3 != 0), "\(place): \(answer)")
+        }
+        #expect(fixture.store.counts.rows == 5)
+
+        // Each row is small enough, and all of them together are not.
+        let large = [UInt8](repeating: UInt8(ascii: "x"), count: 8 << 20)
+        let more = fixture.writer.process(
+            (0..<10).map { number in
+                job(Ingest(person: nil, identities: [identity("large")], rows: [row("large-\(number)", large)]))
+            }, at: fixture.clock.now)
+        #expect(more.count == 10 && more.allSatisfy { if case .success = $0 { true } else { false } })
+        #expect(fixture.store.counts.rows == 15)
+    }
+
     @Test("journals by the clock, with a note where it goes back")
     func growingTime() {
         let store = MemoryStore(hash: World.hash)

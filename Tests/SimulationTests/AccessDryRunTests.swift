@@ -148,7 +148,7 @@ private final class RestoredHistory {
             guard let transfer = transfers.randomElement(using: &generator) else { return }
             _ = try call { fixture in
                 UndoTransfer(
-                    fixture === self.live ? transfer.live : transfer.there ?? RestoredHistory.none, isDryRun: false)
+                    fixture === self.live ? transfer.live : transfer.there ?? RestoredHistory.none)
             }
         case 18: for fixture in [live, there] { fixture.clock.advance(milliseconds: 20_000) }
         default:

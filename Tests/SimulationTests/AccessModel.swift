@@ -21,7 +21,7 @@ struct AccessModel {
         case overhear(install: Int, transaction: Int)
         case identify(install: Int, identity: Int)
         case logOut(install: Int)
-        case restore(install: Int, transactions: [Int], RestoreStrategy, isDryRun: Bool)
+        case restore(install: Int, transactions: [Int], RestoreStrategy)
         case undo
         case grant(install: Int, product: Int)
         case revoke(install: Int, product: Int)
@@ -132,8 +132,7 @@ struct AccessModel {
             }
             signedIn[install] = identity
         case .logOut(let install): signedIn[install] = nil
-        case .restore(let install, let transactions, let strategy, let isDryRun):
-            if isDryRun { return }
+        case .restore(let install, let transactions, let strategy):
             var moves: [Move] = []
             for transaction in transactions {
                 guard let before = purchase(transaction) else { continue }
@@ -210,7 +209,7 @@ struct AccessModel {
             let wanted = (0..<transactions).filter { _ in generator.oneIn(2) }
             return .restore(
                 install: install, transactions: wanted,
-                RestoreStrategy.allCases.randomElement(using: &generator) ?? .copy, isDryRun: generator.oneIn(6))
+                RestoreStrategy.allCases.randomElement(using: &generator) ?? .copy)
         case 12: return transaction.map { .renew(install: install, transaction: $0) } ?? buy
         case 13: return transaction.map { .overhear(install: install, transaction: $0) } ?? buy
         case 14: return .undo

@@ -136,7 +136,7 @@ private struct AccessHistory {
             if model.known.contains(identity) { return [] }
             return [scene.link(identity, on: install, signedIn: model.signedIn, converted: model.converted, hash)]
         case .logOut: return []
-        case .restore(let install, let transactions, let strategy, let isDryRun):
+        case .restore(let install, let transactions, let strategy):
             let items: [Result<Receipt, ReceiptFault>] = transactions.compactMap { transaction in
                 guard let purchase = model.purchase(transaction) else { return nil }
                 return .success(
@@ -147,9 +147,9 @@ private struct AccessHistory {
             return [
                 RestorePurchases(
                     session(install, hash), items, .restore(NamedStrategy(strategy, isByServer: true)),
-                    isDryRun: isDryRun, in: world)
+                    in: world)
             ]
-        case .undo: return transfers[store].map { [UndoTransfer($0, isDryRun: false)] } ?? []
+        case .undo: return transfers[store].map { [UndoTransfer($0)] } ?? []
         case .grant(let install, let product):
             return [GrantAccess("\(product)", to: scene.user(install, hash), expiresAt: nil)]
         case .revoke(let install, let product):

@@ -210,14 +210,14 @@ private struct StoreHistory {
         case .sync(let install, let document):
             return [
                 RestorePurchases(
-                    session(install, hash), [.success(receipt(document, hash))], .sync, isDryRun: false,
+                    session(install, hash), [.success(receipt(document, hash))], .sync,
                     in: StoreHistory.world)
             ]
         case .restore(let install, let document, let strategy):
             return [
                 RestorePurchases(
                     session(install, hash), [.success(receipt(document, hash))],
-                    .restore(NamedStrategy(strategy, isByServer: true)), isDryRun: false, in: StoreHistory.world)
+                    .restore(NamedStrategy(strategy, isByServer: true)), in: StoreHistory.world)
             ]
         case .identify(let install, let identity):
             if model.known.contains(identity) { return [] }

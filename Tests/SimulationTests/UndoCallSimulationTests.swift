@@ -158,7 +158,7 @@ private final class CallWorld {
             Issue.record("\(undoable.call.kind.name): \(undoable)")
             return nil
         }
-        let planned = try reading(after: undoable.plan)
+        let planned = try reading(after: fixture.rehearse(UndoCall(undoable.plan)))
         _ = try fixture.process(UndoCall(undoable.plan))
         #expect(try planned == reading(), "\(undoable.call.kind.name): as the answer showed it before")
         return try call(fixture.store.counts.lastSequence)
@@ -171,12 +171,11 @@ private final class CallWorld {
 
     /// All that can be read of the people, but for when they were last seen.
     ///
-    /// - Parameter plan: an undo that the reading shows as if it was made.
-    func reading(after plan: UndoPlan? = nil) throws -> [String] {
+    /// - Parameter rehearsed: a call that the reading shows as if it was made.
+    func reading(after rehearsed: Rehearsed? = nil) throws -> [String] {
         let users = (0..<3).flatMap { [user(true, $0), user(false, $0)] }
         return try fixture.store.read { stored throws(StoreFault) in
-            var snapshot = stored
-            if let plan { snapshot = try stored.undoing(plan, at: fixture.clock.now, in: World.project) }
+            let snapshot = try stored.after(rehearsed, in: World.project)
             var texts: [String] = []
             for person in people + users.flatMap({ snapshot.holders(of: $0.key) }) {
                 guard let profile = try Profile(person, in: World.project, snapshot) else { continue }

@@ -169,13 +169,12 @@ final class ActWorld {
 
     /// What can be read of some people, or of all, and of the project.
     ///
-    /// - Parameter plan: an undo that the reading shows as if it was made.
-    func reading(of wanted: Set<PersonID>?, after plan: UndoPlan? = nil) throws -> [String] {
+    /// - Parameter rehearsed: a call that the reading shows as if it was made.
+    func reading(of wanted: Set<PersonID>?, after rehearsed: Rehearsed? = nil) throws -> [String] {
         let people = try wanted ?? people()
         let directory = fixture.store.directory
         return try fixture.store.read { stored throws(StoreFault) in
-            var snapshot = stored
-            if let plan { snapshot = try stored.undoing(plan, at: fixture.clock.now, in: World.project) }
+            let snapshot = try stored.after(rehearsed, in: World.project)
             var lines = ["\(directory.strategy(of: World.project))"]
             for person in people.sorted() {
                 let held = try snapshot.identities(of: person).map { "\($0.type.name):\($0.value)" }.sorted()
@@ -451,7 +450,7 @@ final class ActWorld {
         guard case .restored(let moved) = restored.as(AccessReply.self)?.plain, let transfer = moved.transfer else {
             throw Unexpected(reply: restored)
         }
-        _ = try play(UndoTransfer(transfer, isDryRun: false))
+        _ = try play(UndoTransfer(transfer))
         let owner = try fixture.store.read { snapshot throws(StoreFault) in snapshot.holders(of: b.key).first }
         _ = try play(MovePurchase(receipt().purchase, to: try #require(owner), reason: "she bought it"))
         _ = try play(SetAccessProperties([AccessProperty("name", "Ada")], of: a))

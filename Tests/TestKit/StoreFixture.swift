@@ -291,6 +291,15 @@ package final class StoreFixture {
         return writer.process(jobs, at: clock.now)
     }
 
+    /// What a command would answer and change if it was made now.
+    package func rehearse(_ act: any Act) throws -> Rehearsed {
+        let job = Job(call: Call(project: World.project, key: nil), act: act, in: JobGroup(isRehearsal: true))
+        guard let rehearsed = try writer.process([job], at: clock.now)[0].get().as(Rehearsed.self) else {
+            preconditionFailure("A rehearsal was answered as a call.")
+        }
+        return rehearsed
+    }
+
     /// Has one command decided, which is not refused.
     package func process(_ act: any Act) throws -> Reply {
         try process([act])[0].get()
@@ -376,5 +385,13 @@ extension StoreFixture.IdentifyCall {
             names[type] = generator.oneIn(20) ? "null" : "\(type.name)-\(Int.random(in: 0..<25, using: &generator))"
         }
         return names
+    }
+}
+
+extension Snapshot {
+    /// The facts as they would be after a call, or as they are.
+    package func after(_ rehearsed: Rehearsed?, in project: ProjectID) throws(StoreFault) -> any Snapshot {
+        guard let rehearsed else { return self }
+        return try after(rehearsed.changes, at: rehearsed.at, in: project)
     }
 }

@@ -127,7 +127,7 @@ struct AccessDryRun {
         let stamp = Stamp(at: call.at, person: PersonID(rawValue: id.rawValue))
         var isRefused = false
         for world in [\AccessDryRun.now, \.then] {
-            let undone = try? UndoTransfer(id, isDryRun: false).undo(
+            let undone = try? UndoTransfer(id).undo(
                 stamp, in: project, self[keyPath: world].documents)
             self[keyPath: world].documents.apply(undone?.outcome?.changes ?? [])
             isRefused = undone == nil
@@ -265,7 +265,7 @@ extension AccessDryRun.World {
         by strategy: RestoreStrategy, in world: AccessWorld, _ stamp: Stamp
     ) -> [Restored.Kind]? {
         let decision = try? RestorePurchases.decide(
-            receipts, extent, by: strategy, isDryRun: false, for: principals(parties, stamp.at), in: world, stamp,
+            receipts, extent, by: strategy, for: principals(parties, stamp.at), in: world, stamp,
             project, documents)
         documents.apply(decision?.outcome?.changes ?? [])
         guard case .restored(let restored) = decision?.answer.plain else { return nil }

@@ -1,6 +1,9 @@
 extension AccessReply: Answer {
     package static let tags: [UInt8] = [ActKind.accessUser.rawValue]
 
+    /// A byte in kept answers that once said whether the call was a dry run.
+    fileprivate static let unused: UInt8 = 0
+
     /// The answer without its circumstances.
     package var plain: AccessReply { if case .kept(let reply, _) = self { reply } else { self } }
 
@@ -46,7 +49,7 @@ extension AccessReply: Answer {
         case .transferUndone(let undone):
             packer.add(18 as UInt8)
             packer.add(UInt64(bitPattern: undone.id.rawValue))
-            packer.add(undone.isDryRun ? 1 : 0 as UInt8)
+            packer.add(AccessReply.unused)
             packer.add(UInt64(undone.items.count))
             for item in undone.items {
                 packer.add(item.transaction)
@@ -111,7 +114,7 @@ extension AccessReply: Answer {
             guard let tooMany = unpacker.texts() else { return nil }
             self = .propertiesSet(saved: saved, tooMany: tooMany)
         case 8, 18:
-            guard let id = unpacker.integer(), let isDryRun = unpacker.byte(), let count = unpacker.integer()
+            guard let id = unpacker.integer(), unpacker.byte() != nil, let count = unpacker.integer()
             else { return nil }
             var items: [TransferUndone.Item] = []
             for _ in 0..<count {
@@ -121,8 +124,7 @@ extension AccessReply: Answer {
                 items.append(TransferUndone.Item(transaction: transaction, product: product, from: from, to: to))
             }
             self = .transferUndone(
-                TransferUndone(
-                    id: TransferID(rawValue: Int64(bitPattern: id)), isDryRun: isDryRun == 1, items: items))
+                TransferUndone(id: TransferID(rawValue: Int64(bitPattern: id)), items: items))
         case 9:
             guard let catalog = unpacker.bytes().flatMap(Catalog.init(packed:)) else { return nil }
             self = .edited(catalog)
@@ -140,7 +142,7 @@ extension Restored {
     fileprivate func pack(into packer: inout Packer) {
         packer.add(user)
         packer.add(strategy.rawValue)
-        packer.add(isDryRun ? 1 : 0 as UInt8)
+        packer.add(AccessReply.unused)
         packer.add(UInt64(bitPattern: transfer?.rawValue ?? 0))
         packer.add(UInt64(items.count))
         for item in items {
@@ -153,7 +155,7 @@ extension Restored {
 
     fileprivate init?(unpacking unpacker: inout Unpacker, keepsNames: Bool) {
         guard let user = unpacker.text(), let strategy = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
-            let isDryRun = unpacker.byte(), let transfer = unpacker.integer(), let count = unpacker.integer()
+            unpacker.byte() != nil, let transfer = unpacker.integer(), let count = unpacker.integer()
         else { return nil }
         var items: [Item] = []
         for _ in 0..<count {
@@ -164,7 +166,7 @@ extension Restored {
             items.append(Item(transaction: transaction, product: product, outcome: outcome, others: others))
         }
         self.init(
-            user: user, strategy: strategy, isDryRun: isDryRun == 1,
+            user: user, strategy: strategy,
             transfer: transfer == 0 ? nil : TransferID(rawValue: Int64(bitPattern: transfer)), items: items)
     }
 }

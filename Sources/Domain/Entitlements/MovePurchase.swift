@@ -1,14 +1,13 @@
 /// A call with which an administrator moves a purchase to another user without a receipt (spec/taking-back.md, section 2).
-package struct MovePurchase: DryRunAct {
+package struct MovePurchase: Act {
     package let purchase: PurchaseID
     /// The user that gets the purchase.
     package let owner: PersonID
-    package var isDryRun: Bool
     /// The reason, in the administrator's words.
     package let reason: String?
 
-    package init(_ purchase: PurchaseID, to owner: PersonID, isDryRun: Bool = false, reason: String? = nil) {
-        (self.purchase, self.owner, self.isDryRun, self.reason) = (purchase, owner, isDryRun, reason)
+    package init(_ purchase: PurchaseID, to owner: PersonID, reason: String? = nil) {
+        (self.purchase, self.owner, self.reason) = (purchase, owner, reason)
     }
 
     package static var kinds: [ActKind] { [.movePurchase] }
@@ -39,7 +38,6 @@ package struct MovePurchase: DryRunAct {
         if purchase.owners == [owner] { return Decision(moved) }
         try ledger.own(&purchase, [owner])
         let (losers, winners) = before.parties(goingTo: Transfer.Side(purchase))
-        if isDryRun { return Decision(moved) }
         let transfer = Transfer(
             id: TransferID(rawValue: stamp.person.rawValue), in: project, user: owner, at: stamp.at,
             strategy: .transfer,

@@ -54,7 +54,7 @@ extension AccessReply {
 extension Restored {
     fileprivate func named(by view: some DocumentFacts) -> Restored {
         Restored(
-            user: user, strategy: strategy, isDryRun: isDryRun, transfer: transfer,
+            user: user, strategy: strategy, transfer: transfer,
             items: items.map {
                 Item(
                     transaction: $0.transaction, product: $0.product, outcome: $0.outcome,
@@ -66,7 +66,7 @@ extension Restored {
 extension TransferUndone {
     fileprivate func named(by view: some DocumentFacts) -> TransferUndone {
         TransferUndone(
-            id: id, isDryRun: isDryRun,
+            id: id,
             items: items.map {
                 Item(
                     transaction: $0.transaction, product: $0.product, from: $0.from.named(by: view),

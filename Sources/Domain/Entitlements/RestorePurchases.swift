@@ -1,6 +1,6 @@
 /// A call that sends the receipts of an install: a restore, the start of an app, or the report of a purchase
 /// (spec/entitlements-live.md 2).
-package struct RestorePurchases: DryRunAct {
+package struct RestorePurchases: Act {
     /// The reason for which the call sends the receipts.
     package enum Extent: Equatable, Sendable {
         /// A person asked for the purchases, with the strategy of the call if the call names one.
@@ -28,7 +28,6 @@ package struct RestorePurchases: DryRunAct {
     package let extent: Extent
     /// The confirmed receipts, and the faults of other receipts.
     package let items: [Result<Receipt, ReceiptFault>]
-    package var isDryRun: Bool
     private let world: AccessWorld
     /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
     private var mergesNobody = false
@@ -44,13 +43,12 @@ package struct RestorePurchases: DryRunAct {
     package static let itemsPerCall = AccessUser.purchasesPerUser
 
     package init(
-        _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], _ extent: Extent, isDryRun: Bool = false,
+        _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], _ extent: Extent,
         in world: AccessWorld
     ) {
         self.session = session
         self.items = items
         self.extent = extent
-        self.isDryRun = isDryRun
         self.world = world
     }
 
@@ -80,7 +78,7 @@ package struct RestorePurchases: DryRunAct {
         let joins = view.strategy(of: project).restore.joinsAnonymous && !mergesNobody
         let buyers = joins ? receipts.map { $0.flatMap { view.buyer(of: $0.purchase, beside: restorer) } } : []
         return try RestorePurchases.decide(
-            receipts, extent, by: strategy, isDryRun: isDryRun, for: principals, in: world, stamp, project, view
+            receipts, extent, by: strategy, for: principals, in: world, stamp, project, view
         ) { items in
             let restored = zip(buyers, items).compactMap { buyer, item in
                 item.outcome == .invalid || item.outcome == .frozen ? nil : buyer
@@ -95,7 +93,7 @@ package struct RestorePurchases: DryRunAct {
     ///   - receipts: the receipts; nil for an invalid one.
     ///   - joining: the merges with the buyers of the purchases in a restore, by the results of the receipts.
     static func decide<V: DocumentFacts>(
-        _ receipts: [Receipt?], _ extent: Extent, by project: RestoreStrategy, isDryRun: Bool,
+        _ receipts: [Receipt?], _ extent: Extent, by project: RestoreStrategy,
         for principals: AccessPrincipals, in world: AccessWorld, _ stamp: Stamp, _ projectID: ProjectID, _ view: V,
         joining: ([Restored.Item]) -> [Change] = { _ in [] }
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -104,14 +102,13 @@ package struct RestorePurchases: DryRunAct {
         let proving = Proving(receipts: receipts, purpose: purpose, strategy: strategy)
         let proven = try proving.prove(for: principals, stamp, in: projectID, view)
         let restored = Restored(
-            user: principals.user.id, strategy: strategy, isDryRun: isDryRun,
-            transfer: isDryRun ? nil : proven.transfer, items: proven.items)
+            user: principals.user.id, strategy: strategy, transfer: proven.transfer, items: proven.items)
         // The journal notes an invalid receipt, as for a reported purchase. It also notes once that a purchase stayed,
         // because other rules would move that purchase.
         let isForged = receipts.contains { $0 == nil }
         var changes = proven.changes
-        if case .restore = purpose, !isDryRun { changes += joining(proven.items) }
-        if isDryRun || (changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
+        if case .restore = purpose { changes += joining(proven.items) }
+        if changes.isEmpty, !isForged { return Decision(.restored(restored)) }
         return Decision(
             .kept(.restored(restored), .restored(AccessParties(principals), receipts, extent, in: world)),
             outcome: Outcome(kind: .restorePurchases, person: principals.user.person, changes: changes),
@@ -225,7 +222,6 @@ package struct Restored: Equatable, Sendable {
 
     package let user: String
     package let strategy: RestoreStrategy
-    package let isDryRun: Bool
     /// The transfer, for an undo of the moves; nil if no purchase moved.
     package let transfer: TransferID?
     package let items: [Item]

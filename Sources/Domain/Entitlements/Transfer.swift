@@ -97,14 +97,10 @@ extension Unpacker {
 }
 
 /// A call that undoes a transfer of purchases.
-package struct UndoTransfer: DryRunAct {
+package struct UndoTransfer: Act {
     package let transfer: TransferID
-    package var isDryRun: Bool
 
-    package init(_ transfer: TransferID, isDryRun: Bool) {
-        self.transfer = transfer
-        self.isDryRun = isDryRun
-    }
+    package init(_ transfer: TransferID) { self.transfer = transfer }
 
     package static var kinds: [ActKind] { [.undoTransfer] }
     package var subjects: Subjects { .none }
@@ -146,10 +142,8 @@ package struct UndoTransfer: DryRunAct {
                     from: NamedPeople(losers, in: ledger), to: NamedPeople(winners, in: ledger)))
         }
         transfer.undoneAt = stamp.at
-        let reply = AccessReply.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved))
-        if isDryRun { return Decision(reply) }
         return Decision(
-            reply,
+            .transferUndone(TransferUndone(id: id, items: moved)),
             outcome: Outcome(
                 kind: .undoTransfer, person: transfer.user, changes: ledger.changes + [transfer.put] + events))
     }
@@ -173,7 +167,6 @@ package struct TransferUndone: Equatable, Sendable {
     }
 
     package let id: TransferID
-    package let isDryRun: Bool
     package let items: [Item]
 }
 

@@ -130,19 +130,6 @@ extension DecisionFacts {
     }
 }
 
-extension Snapshot {
-    /// The refusal of a merge that the Linking dialect forbids, as the decision will find it.
-    package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> Refusal? {
-        var (known, live) = (0, 0)
-        for group in [group(of: one), group(of: other)] {
-            if try totals(of: group).identities[.linkingExternalID, default: 0] > 0 { known += 1 }
-            let members: LinkedMembers = try fold(.linkedUser, of: group)
-            if members.hasLive { live += 1 }
-        }
-        return known > 1 ? .bothHaveExternalIDs : live > 1 ? .bothHaveInstalls : nil
-    }
-}
-
 /// The changes of installs in one call: the documents of installs and users, and the events.
 struct InstallChanges {
     private(set) var changes: [Change] = []

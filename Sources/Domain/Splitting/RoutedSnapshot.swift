@@ -27,6 +27,8 @@ package final class RoutedSnapshot: LayeredSnapshot {
     private let routes: [RowRoutes.Route]
     private var sets: [SplitID: SplitRows] = [:]
     private var walks: [Place: Walk] = [:]
+    /// The numbers of rows of people that were asked for.
+    private var known: [PersonID: [RowKind: Int]] = [:]
 
     private static let rowsReadAtOnce = 200
     /// After so many rows of others a walk asks the journal for the next row that the person owns.
@@ -222,6 +224,7 @@ package final class RoutedSnapshot: LayeredSnapshot {
     }
 
     private func counts(of person: PersonID, in project: ProjectID) -> [RowKind: Int] {
+        if let known = known[person] { return known }
         var counts = base.person(person, in: project)?.counts ?? [:]
         let sources = sources(of: person)
         for kind in RowKind.allCases where kind.isSplittable {
@@ -238,6 +241,7 @@ package final class RoutedSnapshot: LayeredSnapshot {
             }
             counts[kind] = shown > 0 ? shown : nil
         }
+        known[person] = counts
         return counts
     }
 

@@ -570,29 +570,18 @@ package struct MadeSplit: Sendable {
         }
         identities = split.parts.map { ($0.type, values[$0.key] ?? "") }
     }
+
+    /// The links that the split made and ended, for facts from after its undo.
+    package func links(_ hash: KeyedHash) -> [Change] {
+        zip(identities, split.parts).flatMap { name, part -> [Change] in
+            let identity = Identity(part.type, name.value, in: split.project, hash: hash)
+            let lost: [Change] = part.isShared ? [] : [.unlinked(split.person, part.type, part.key)]
+            return lost + (part.wasHeld ? [] : [.linked(split.into, identity)])
+        }
+    }
 }
 
 extension Snapshot {
-    /// Whether an undo of a split merges its two people: the person that the split made has rows or properties, and holds only
-    /// the identities of the split.
-    package func isJoined(byUndoOf split: Split) throws(StoreFault) -> Bool {
-        guard split.makesPerson, !areOne(split.person, split.into) else { return false }
-        guard try identities(of: split.into).count == split.parts.count else { return false }
-        if physical.person(split.into, in: split.project)?.counts.contains(where: { $0.value > 0 }) == true {
-            return true
-        }
-        var emptied: Set<DocumentKind> = []
-        for document in try properties(of: split) where document.person == split.into {
-            if case .change([]) = document.undone(try self.document(document.key), at: Instant(milliseconds: 0)) {
-                emptied.insert(document.key.kind)
-            }
-        }
-        for kind in DocumentKind.allCases where kind.isContent && !emptied.contains(kind) {
-            if try document(DocumentKey(kind, of: split.into)) != nil { return true }
-        }
-        return false
-    }
-
     /// Whether a split in force gave rows away that are not settled (``SettleRows``).
     package func isInForce(_ split: Split) throws(StoreFault) -> Bool {
         RowRoutes(packed: try document(RowRoutes.key)).routes.contains { $0.split == split.id }

@@ -18,7 +18,7 @@ package struct UndoCall: Act {
     package var subjects: Subjects {
         Subjects(
             mentions: (plan.ended + plan.back).map(\.identity.key), people: plan.people,
-            merges: plan.endedMerges.map(\.id))
+            merges: plan.endedMerges.map(\.id), links: plan.back.map(\.identity))
     }
 
     /// Takes the call back. The plan comes from a reader, so the decision compares each fact with the present facts. Throws

@@ -267,7 +267,7 @@ package struct Undoable: Sendable {
     /// Whether a later call counts as built on this call. An undo counts not: it and its call cancel each other.
     private func isInForce(_ sequence: JournalSequence, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         guard let later = try snapshot.call(sequence), !later.kind.isUndo else { return false }
-        return try snapshot.undo(of: sequence) == nil
+        return try snapshot.document(UndoCall.mark(sequence)) == nil
     }
 
     /// Looks for later calls of a person that changed a fact: a call in force is above this call, and an undo took it back.
