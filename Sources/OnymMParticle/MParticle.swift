@@ -180,6 +180,7 @@ public final class MParticle: @unchecked Sendable {
 
     /// Sends what was left under former keys.
     private func sendLeft(in onym: OnymClient, _ options: MParticleOptions) {
+        if onym.isOptedOut { return removeLeft(in: onym) }
         for files in (try? LeftFiles.all(in: onym.runtime.files)) ?? [] {
             do {
                 guard let workspace = try? JSONDecoder().decode(Workspace.self, from: Data(try files.note())) else {
@@ -195,6 +196,16 @@ public final class MParticle: @unchecked Sendable {
                 onym.runtime.log.write(.errors, "\(error)")
             }
         }
+    }
+
+    /// Removes what was left under former keys, and sends nothing more of it.
+    private func removeLeft(in onym: OnymClient) {
+        let clients = lock.withLock {
+            defer { former = [] }
+            return former
+        }
+        for client in clients { client.close() }
+        for files in (try? LeftFiles.all(in: onym.runtime.files)) ?? [] { try? files.remove() }
     }
 
     /// Sends what was left, and removes it then. What cannot be sent stays for the next start, and for the time when the network is back.
@@ -355,7 +366,14 @@ public final class MParticle: @unchecked Sendable {
     /// Whether the person has opted out.
     public var optOut: Bool {
         get { core?.isOptedOut ?? false }
-        set { if newValue { core?.optOut() } else { core?.optIn() } }
+        set {
+            guard newValue else {
+                core?.optIn()
+                return
+            }
+            core?.optOut()
+            if let core { removeLeft(in: core) }
+        }
     }
 
     // MARK: - Uploads and notifications

@@ -414,6 +414,48 @@ struct DeviceTests {
         await eventually { sdk.identity.currentUser?.userId == 9 }
     }
 
+    @Test("what is logged while the old workspace sends its rest is sent under its own key, too")
+    func workspaceMeanwhile() async {
+        await device.start()
+        _ = await device.uploads()
+        sdk.logEvent("old", eventType: .other, eventInfo: nil)
+        let options = device.options()
+        options.apiKey = "us2-key"
+        sdk.switchWorkspace(with: options)
+        sdk.logEvent("meanwhile", eventType: .other, eventInfo: nil)
+        var names: [String?] = []
+        for _ in 0..<4 where !names.contains("meanwhile") {
+            await eventually { !device.transport.open.isEmpty }
+            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
+            let request = await device.answer(isOld ? .empty(202) : SnippetScene.mpid(9))
+            guard isOld else { continue }
+            names += request?.json["events"]?.elements?.map { $0["data"]?["event_name"]?.text } ?? []
+        }
+        #expect(names.contains("old") && names.contains("meanwhile"), "\(names)")
+        await eventually { device.files.names().allSatisfy { !$0.hasPrefix("left-") } }
+    }
+
+    @Test("nothing of a former workspace is sent or kept after the person has opted out")
+    func workspaceOptOut() async {
+        await device.start()
+        _ = await device.uploads()
+        sdk.logEvent("old", eventType: .other, eventInfo: nil)
+        let options = device.options()
+        options.apiKey = "us2-key"
+        sdk.switchWorkspace(with: options)
+        await device.answer(.fault(.offline))
+        for _ in 0..<2 {
+            await eventually { !device.transport.open.isEmpty }
+            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
+            await device.answer(isOld ? .fault(.offline) : SnippetScene.mpid(9))
+        }
+        await eventually { sdk.identity.currentUser?.userId == 9 }
+        #expect(device.files.names().contains { $0.hasPrefix("left-") })
+        sdk.optOut = true
+        await eventually { device.files.names().allSatisfy { !$0.hasPrefix("left-") } }
+        #expect(device.files.names().allSatisfy { !$0.hasPrefix("left-") })
+    }
+
     @Test("what could not be sent before a change of the workspace is sent later, under its own key")
     func workspaceOffline() async {
         await device.start()

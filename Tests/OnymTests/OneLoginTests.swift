@@ -115,6 +115,24 @@ struct OneLoginTests {
         #expect(bench.onym.users.current?.id == 9)
     }
 
+    @Test("a purchase while a login has no answer tells its caller so, and goes on waiting")
+    func purchaseWithoutAnswer() throws {
+        let bench = Bench(.entitlements(key: "e"))
+        func answerAll() {
+            while let request = bench.transport.open.first {
+                bench.answer(request.path.hasPrefix("/v3/identities") ? .fault(.offline) : .json(201, [:]))
+            }
+        }
+        bench.onym.login("ada", callback: { _ in })
+        answerAll()
+        let ends = Collector<Result<Void, OnymError>>()
+        bench.onym.access.purchase(SettlingTests.purchase, callback: ends.callback)
+        bench.advance(0)
+        answerAll()
+        #expect(ends.values.map { $0.failure != nil } == [true])
+        #expect(bench.onym.entitlements?.mailbox.count == 1)
+    }
+
     @Test("a purchase after an offline login goes to the user that the login finds, also after the logout")
     func purchase() throws {
         let bench = Bench(.entitlements(key: "e"))

@@ -376,6 +376,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 guard isOver, pending != number else {
                     turnFailures += 1
                     planTurn(after: delay(after: turnFailures, error))
+                    // Purchases go on waiting for the login; their callers get the error now.
+                    endBuyers(error)
                     return then(error)
                 }
                 settled(turn, device)
@@ -925,6 +927,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             if let error = tryNow(), buyers.removeValue(forKey: letter.number) != nil {
                 call { completion(.failure(error)) }
             }
+            if !turns.isEmpty { planTurn(after: 0) }
         }
     }
 
