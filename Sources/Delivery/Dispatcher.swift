@@ -51,6 +51,10 @@ package final class Dispatcher: Sendable {
         var wakes = 0
         /// The deliveries of each webhook when the dispatcher last looked.
         var figures: [Int64: Figures] = [:]
+        /// The chains of each project that are under way.
+        var running: [ProjectID: Int] = [:]
+        /// Rises with each look, so that each webhook of a project comes first at times.
+        var turn = 0
     }
 
     /// How many deliveries wait for another try, and how many are parked.
@@ -64,6 +68,9 @@ package final class Dispatcher: Sendable {
     private let thread = Monitor<WorkerThread?>(nil)
 
     private static let pauseMilliseconds = 50
+    /// The chains of one project at once: half of the calls that the client makes at once, so that receivers of one project that do not
+    /// answer never hold all of them.
+    private static let chainsOfProject = 32
     /// The pause after a fault of the store, or after a full queue.
     private static let faultPauseMilliseconds = 1000
 
@@ -114,17 +121,26 @@ package final class Dispatcher: Sendable {
         }
         let projects = parts.store.directory.projects.keys
         let now = parts.clock()
-        let (busy, readTo) = state.withLock { ($0.busy, $0.readTo) }
+        let (busy, readTo, running, turn) = state.withLock { state in
+            state.turn += 1
+            return (state.busy, state.readTo, state.running, state.turn)
+        }
         return try parts.store.read { snapshot throws(StoreFault) in
             var rounds: [Round] = []
             var figures: [Int64: Figures] = [:]
             for project in projects {
-                for webhook in try Webhook.all(of: project, snapshot) {
+                var room = Dispatcher.chainsOfProject - running[project, default: 0]
+                let webhooks = try Webhook.all(of: project, snapshot)
+                let first = webhooks.isEmpty ? 0 : turn % webhooks.count
+                for webhook in webhooks[first...] + webhooks[..<first] {
                     guard let deliveries = try Deliveries.of(webhook, snapshot) else { continue }
                     figures[webhook.id] = Figures(waiting: deliveries.waiting.count, parked: deliveries.parked.count)
-                    if busy.contains(webhook.id) { continue }
-                    var plan = RoundPlan(webhook, deliveries, from: readTo[webhook.id], at: now)
+                    if busy.contains(webhook.id) || room <= 0 { continue }
+                    var plan = RoundPlan(
+                        webhook, deliveries, from: readTo[webhook.id], at: now,
+                        chainsAtMost: min(RoundPlan.chainsAtMost, room))
                     try plan.fill(project, snapshot, parts.payload)
+                    room -= plan.chains.count
                     if plan.isEmpty {
                         state.withLock { $0.readTo[webhook.id] = plan.readTo }
                     } else {
@@ -160,7 +176,10 @@ package final class Dispatcher: Sendable {
     }
 
     private func begin(_ round: Round) {
-        state.withLock { _ = $0.busy.insert(round.webhook.id) }
+        state.withLock { state in
+            state.busy.insert(round.webhook.id)
+            state.running[round.project, default: 0] += round.plan.chains.count
+        }
         let progress = Progress(round.plan)
         if round.plan.chains.isEmpty { return note(round, round.plan.held) }
         for chain in round.plan.chains { send(chain[...], round, progress) }
@@ -243,14 +262,15 @@ package final class Dispatcher: Sendable {
         let note = NoteDeliveries(webhook: round.webhook.id, readTo: round.plan.readTo, results)
         let job = Job(call: Call(project: round.project, key: nil), act: note) { [self] _ in
             // After a fault of the store the round runs again: a repeated delivery is better than a lost one.
-            free(round.webhook.id)
+            free(round)
         }
-        if !parts.engine.submit([job], lane: parts.lane) { free(round.webhook.id) }
+        if !parts.engine.submit([job], lane: parts.lane) { free(round) }
     }
 
-    private func free(_ webhook: Int64) {
+    private func free(_ round: Round) {
         state.change { state in
-            state.busy.remove(webhook)
+            state.busy.remove(round.webhook.id)
+            state.running[round.project, default: 0] -= round.plan.chains.count
             state.wakes += 1
         }
     }

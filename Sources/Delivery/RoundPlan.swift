@@ -24,6 +24,7 @@ struct RoundPlan: Sendable {
     private let webhook: Webhook
     private let deliveries: Deliveries
     private let now: Instant
+    private let chainsAtMost: Int
     private var count = 0
     private var chainOf: [PersonID: Int] = [:]
     /// People whose changes wait for a delivery outside this round.
@@ -36,16 +37,19 @@ struct RoundPlan: Sendable {
     /// Changes that concern no person also have an order.
     private static let nobody = PersonID(rawValue: 0)
 
-    init(_ webhook: Webhook, _ deliveries: Deliveries, from readTo: JournalSequence?, at now: Instant) {
+    init(
+        _ webhook: Webhook, _ deliveries: Deliveries, from readTo: JournalSequence?, at now: Instant, chainsAtMost: Int
+    ) {
         self.webhook = webhook
         self.deliveries = deliveries
         self.now = now
+        self.chainsAtMost = chainsAtMost
         self.readTo = max(readTo ?? .zero, deliveries.cursor)
     }
 
     var isEmpty: Bool { chains.isEmpty && held.isEmpty }
 
-    private var isFull: Bool { chains.count >= RoundPlan.chainsAtMost || count >= RoundPlan.itemsAtMost }
+    private var isFull: Bool { chains.count >= chainsAtMost || count >= RoundPlan.itemsAtMost }
 
     mutating func fill(
         _ project: ProjectID, _ snapshot: any Snapshot,

@@ -297,6 +297,17 @@ struct WebhookTests {
         #expect(failed["status"] is NSNull && failed.text("fault")?.isEmpty == false, "\(failed)")
     }
 
+    @Test("receivers of one project that do not answer hold half of the calls, and not all")
+    func hanging() throws {
+        let client = try client(.memory)
+        let receiver = Receiver { _, _ in .hang }
+        for number in 0..<40 { try client.identify(#"{"customerid":"c\#(number)"}"#) }
+        for _ in 0..<5 { try hook(client, receiver.standIn.url, #","kinds":["person.created"],"after":0"#) }
+        #expect(Patience.until { receiver.standIn.received.count >= 32 })
+        usleep(300_000)
+        #expect(receiver.standIn.received.count == 32)
+    }
+
     @Test("all parked deliveries can be replayed together, and a webhook says how far it is")
     func replayedTogether() throws {
         let (clock, refuses) = (ManualClock(), Monitor(true))
