@@ -153,12 +153,17 @@ package struct CopyReader {
 
     private func check(_ base: CopyManifest.Base) throws(CopyFault) {
         let name = CopyManifest.basePath(base.number)
-        let (file, hasher) = (try ReadFile("\(path)/\(name)"), SHA256())
-        hasher.begin()
-        while case let piece = try file.read(1 << 20), !piece.isEmpty { hasher.update(piece) }
-        guard Hexadecimal.encode(hasher.finish().bytes) == base.digest else {
+        guard try CopyReader.digest(of: "\(path)/\(name)") == base.digest else {
             throw CopyFault("\(path)/\(name) is damaged: it has another digest than the manifest names.")
         }
+    }
+
+    /// The SHA-256 of a file, in hexadecimal digits.
+    private static func digest(of path: String) throws(CopyFault) -> String {
+        let (file, hasher) = (try ReadFile(path), SHA256())
+        hasher.begin()
+        while case let piece = try file.read(1 << 20), !piece.isEmpty { hasher.update(piece) }
+        return Hexadecimal.encode(hasher.finish().bytes)
     }
 
     /// The end of a restored store.
@@ -226,13 +231,20 @@ package struct CopyReader {
         }
     }
 
-    /// Copies the attachments into a data folder.
-    package func restoreAttachments(to folder: String) throws(CopyFault) {
+    /// Copies the attachments into a data folder, without those whose content is not that of their names. Answers the paths of these.
+    package func restoreAttachments(to folder: String) throws(CopyFault) -> [String] {
+        var damaged: [String] = []
         for part in CopyFiles.names(in: "\(path)/attachments") where part.utf8.count == 2 {
             try CopyFiles.make("\(folder)/\(part)")
             for name in CopyFiles.names(in: "\(path)/attachments/\(part)") where !name.hasSuffix(".part") {
-                try CopyFiles.copy("\(path)/attachments/\(part)/\(name)", to: "\(folder)/\(part)/\(name)")
+                let source = "\(path)/attachments/\(part)/\(name)"
+                guard try CopyReader.digest(of: source) == name else {
+                    damaged.append(source)
+                    continue
+                }
+                try CopyFiles.copy(source, to: "\(folder)/\(part)/\(name)")
             }
         }
+        return damaged
     }
 }

@@ -175,7 +175,11 @@ final class Backups: Sendable {
                         [("folder", .text(folder))])
                 }
                 if isLast {
-                    if let archive { try archive.end() }
+                    // A copy that ends with a clean stop has all files that its store names.
+                    if let archive {
+                        try archive.copyAttachments(from: attachments)
+                        try archive.end()
+                    }
                 } else {
                     if archive == nil {
                         archive = try Archive(folder, of: store, masterKeyMark: masterKeyMark, clock: SystemClock.now)

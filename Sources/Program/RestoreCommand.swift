@@ -110,9 +110,6 @@ struct Restore {
         } catch {
             throw CommandFault(error)
         }
-        if let masterKeys, !masterKeys.marks.contains(where: { Archive.shown($0.bytes) == reader.manifest.masterKey }) {
-            throw .failed("The store was made with another master key.")
-        }
         let isWhole =
             switch until {
             case .end: plan.gap == nil
@@ -158,9 +155,10 @@ struct Restore {
         do throws(CommandFault) {
             return try Files.withFolder(beginning: Restore.place(in: target)) { place throws(CommandFault) in
                 let folder = DataFolder(path: place)
-                let restored = try fill(folder)
+                let restored = try fill(folder, terminal)
                 try checkLast(restored, in: folder)
                 if notes, !restored.isClean { try note(restored, in: folder) } else { try makeHead(in: folder) }
+                try checkKeys(in: folder)
                 try examine(folder, terminal)
                 try move(from: place)
                 return restored
@@ -172,11 +170,13 @@ struct Restore {
         }
     }
 
-    private func fill(_ folder: DataFolder) throws(CommandFault) -> CopyReader.Restored {
+    private func fill(_ folder: DataFolder, _ terminal: Terminal) throws(CommandFault) -> CopyReader.Restored {
         let restored: CopyReader.Restored
         do throws(CopyFault) {
             restored = try reader.restore(plan, to: folder.store.path)
-            try reader.restoreAttachments(to: folder.attachments)
+            for damaged in try reader.restoreAttachments(to: folder.attachments) {
+                terminal.note("\(damaged) is damaged, and left out: its content is not that of its name.")
+            }
         } catch {
             throw CommandFault(error)
         }
@@ -199,6 +199,21 @@ struct Restore {
         defer { close(descriptor) }
         guard fsync(descriptor) == 0 else {
             throw .failed("\(target) cannot be written: \(unsafe String(cString: strerror(errno))).")
+        }
+    }
+
+    /// Refuses keys without the newest one of a project, with which its secrets are sealed. The copies name the key of their beginning
+    /// only.
+    private func checkKeys(in folder: DataFolder) throws(CommandFault) {
+        guard let masterKeys else { return }
+        let needed: Set<MasterKeyMark>
+        do throws(StoreFault) {
+            needed = try Doctor(folder.store) { _ in }.masterKeys(first: MasterKeyText.markName)
+        } catch {
+            throw CommandFault(error)
+        }
+        guard needed.isSubset(of: masterKeys.marks) else {
+            throw .failed("The store was made with another master key.")
         }
     }
 

@@ -31,8 +31,14 @@ package final class StoreRepair {
         lock = try StoreLock(for: file)
         let connection = try file.open(.use)
         self.connection = connection
-        hash = try file.attempt { () throws(SQLiteFault) in
-            KeyedHash(key: try SQLiteStore.hashKey(connection))
+        let move: StoreMove?
+        (hash, move) = try file.attempt { () throws(SQLiteFault) in
+            (KeyedHash(key: try SQLiteStore.hashKey(connection)), try SQLiteStore.move(connection))
+        }
+        if let move {
+            throw StoreFault(
+                .readOnly,
+                "A move of \(file.path) to \(move.target) has begun or is done, so a repair changes nothing here.")
         }
         hasCopy = copy != nil
         if let copy { try CopiedFacts.attach(copy, to: connection, of: file) }

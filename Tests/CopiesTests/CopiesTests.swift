@@ -1,4 +1,6 @@
+import ByteText
 import Copies
+import Crypto
 import Domain
 import Foundation
 import SQLite
@@ -269,6 +271,28 @@ struct CopiesTests {
         #expect(names == ["00000003", "00000004"])
         for base in reader.manifest.bases { _ = try copied.restore(.call(base.sequence)) }
         #expect(try copied.restore(.end).1 == copied.states[copied.last])
+    }
+
+    @Test("give attachments back whose content is that of their names, and name the others")
+    func attachments() throws {
+        let copied = try CopiedStore(seed: 1)
+        let (data, restored) = (TemporaryFolder(), TemporaryFolder())
+        let names = ["one", "two"].map { text in
+            let name = Hexadecimal.encode(SHA256.digest(of: Array(text.utf8)).bytes)
+            let folder = "\(data.path)/\(name.prefix(2))"
+            try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            #expect(FileManager.default.createFile(atPath: "\(folder)/\(name)", contents: Data(text.utf8)))
+            return name
+        }
+        #expect(try copied.writer.copyAttachments(from: data.path) == 2)
+        try copied.flush()
+        let rotten = "\(copied.folder.path)/attachments/\(names[1].prefix(2))/\(names[1])"
+        try Data("tvo".utf8).write(to: URL(filePath: rotten))
+        let damaged = try CopyReader(copied.folder.path).restoreAttachments(to: restored.path)
+        #expect(damaged == [rotten])
+        let kept = "\(restored.path)/\(names[0].prefix(2))/\(names[0])"
+        #expect(try String(contentsOfFile: kept, encoding: .utf8) == "one")
+        #expect(!FileManager.default.fileExists(atPath: "\(restored.path)/\(names[1].prefix(2))/\(names[1])"))
     }
 
     @Test("belong to one store and to one process")

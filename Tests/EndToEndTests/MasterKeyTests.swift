@@ -87,6 +87,9 @@ struct MasterKeyTests {
         try "rk_live_of_a_test".write(toFile: secret, atomically: true, encoding: .utf8)
         #expect(try scene.onym("stores", "set", "stripe.secret_key=@\(secret)").code == 0)
         let root = try scene.onym("keys", "access-root").output
+        // The folder of copies begins under the first key.
+        let copies = scene.store.folder.path + "/copies"
+        #expect(try scene.onym("backup", copies).code == 0)
 
         let rotated = try scene.onym("master-key", "rotate")
         #expect(rotated.code == 0 && rotated.output.contains("1 secrets were sealed again"), "\(rotated)")
@@ -121,8 +124,26 @@ struct MasterKeyTests {
         #expect(try scene.sign(scene.store.key, scene.store.secret, again.client) == 202)
         #expect(try scene.sign(String(key), String(keySecret), again.client) == 202)
         #expect(try scene.refresh(refreshed.refresh, again.client).status == 200)
+        #expect(try scene.onym("backup", copies).code == 0)
         #expect(again.stop() == 0)
         #expect(try scene.store.doctor().code == 0)
+
+        // A restore takes the keys with the newest one, and not the first alone.
+        let both = scene.store.data + "/master.key"
+        let lines = try String(contentsOfFile: both, encoding: .utf8).split(separator: "\n")
+        for (place, line) in lines.enumerated() {
+            let file = scene.store.folder.path + "/key-\(place)"
+            let isMade = FileManager.default.createFile(
+                atPath: file, contents: Data((line + "\n").utf8), attributes: [.posixPermissions: 0o600])
+            #expect(isMade)
+            let restored = try Shell.result(
+                [ServerProcess.program, "restore", copies, file + "-store", "--master-key", file])
+            #expect(restored.code == (place == 0 ? 1 : 0), "\(place): \(restored)")
+            #expect(place > 0 || restored.errors.contains("another master key"), "\(restored)")
+        }
+        let whole = try Shell.result(
+            [ServerProcess.program, "restore", copies, scene.store.folder.path + "/restored", "--master-key", both])
+        #expect(whole.code == 0, "\(whole)")
     }
 
     @Test("are dropped only when nothing depends on them, and the refusal lists what does")
