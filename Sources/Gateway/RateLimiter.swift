@@ -61,20 +61,21 @@ package final class RateLimiter: Sendable {
 
     /// The bucket of a key; each key always has the same bucket.
     package func bucket(of key: KeyID) -> KeyBucket {
-        keys.withLock { keys in
-            if let bucket = keys[key] { return bucket }
-            let bucket = KeyBucket()
-            keys[key] = bucket
-            return bucket
-        }
+        RateLimiter.bucket(of: key, in: keys)
     }
 
     /// The bucket of an app's calls without a key.
     package func bucket(of app: AppID) -> KeyBucket {
-        apps.withLock { apps in
-            if let bucket = apps[app] { return bucket }
+        RateLimiter.bucket(of: app, in: apps)
+    }
+
+    private static func bucket<Owner: Hashable & Sendable>(
+        of owner: Owner, in buckets: Monitor<[Owner: KeyBucket]>
+    ) -> KeyBucket {
+        buckets.withLock { buckets in
+            if let bucket = buckets[owner] { return bucket }
             let bucket = KeyBucket()
-            apps[app] = bucket
+            buckets[owner] = bucket
             return bucket
         }
     }

@@ -414,6 +414,25 @@ struct DeviceTests {
         await eventually { sdk.identity.currentUser?.userId == 9 }
     }
 
+    /// Logs under a first workspace, and changes to another one while the old one reaches no server.
+    private func switchOffline() async {
+        await device.start()
+        _ = await device.uploads()
+        sdk.logEvent("old", eventType: .other, eventInfo: nil)
+        let options = device.options()
+        options.apiKey = "us2-key"
+        sdk.switchWorkspace(with: options)
+        await device.answer(.fault(.offline))
+        // The new workspace asks for its user, and the old one tries again beside it.
+        for _ in 0..<2 {
+            await eventually { !device.transport.open.isEmpty }
+            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
+            await device.answer(isOld ? .fault(.offline) : SnippetScene.mpid(9))
+        }
+        await eventually { sdk.identity.currentUser?.userId == 9 }
+        #expect(device.files.names().contains { $0.hasPrefix("left-") })
+    }
+
     @Test("what is logged while the old workspace sends its rest is sent under its own key, too")
     func workspaceMeanwhile() async {
         await device.start()
@@ -437,20 +456,7 @@ struct DeviceTests {
 
     @Test("nothing of a former workspace is sent or kept after the person has opted out")
     func workspaceOptOut() async {
-        await device.start()
-        _ = await device.uploads()
-        sdk.logEvent("old", eventType: .other, eventInfo: nil)
-        let options = device.options()
-        options.apiKey = "us2-key"
-        sdk.switchWorkspace(with: options)
-        await device.answer(.fault(.offline))
-        for _ in 0..<2 {
-            await eventually { !device.transport.open.isEmpty }
-            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
-            await device.answer(isOld ? .fault(.offline) : SnippetScene.mpid(9))
-        }
-        await eventually { sdk.identity.currentUser?.userId == 9 }
-        #expect(device.files.names().contains { $0.hasPrefix("left-") })
+        await switchOffline()
         sdk.optOut = true
         await eventually { device.files.names().allSatisfy { !$0.hasPrefix("left-") } }
         #expect(device.files.names().allSatisfy { !$0.hasPrefix("left-") })
@@ -458,21 +464,7 @@ struct DeviceTests {
 
     @Test("what could not be sent before a change of the workspace is sent later, under its own key")
     func workspaceOffline() async {
-        await device.start()
-        _ = await device.uploads()
-        sdk.logEvent("old", eventType: .other, eventInfo: nil)
-        let options = device.options()
-        options.apiKey = "us2-key"
-        sdk.switchWorkspace(with: options)
-        await device.answer(.fault(.offline))
-        // The new workspace asks for its user, and the old one tries again beside it.
-        for _ in 0..<2 {
-            await eventually { !device.transport.open.isEmpty }
-            let isOld = device.transport.open.first?.path.hasPrefix("/v2/us1-key") == true
-            await device.answer(isOld ? .fault(.offline) : SnippetScene.mpid(9))
-        }
-        await eventually { sdk.identity.currentUser?.userId == 9 }
-        #expect(device.files.names().contains { $0.hasPrefix("left-") })
+        await switchOffline()
         device.relaunch(after: 60)
         let again = device.options()
         again.apiKey = "us2-key"
