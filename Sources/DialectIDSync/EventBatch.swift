@@ -259,7 +259,7 @@ struct EventBatch: Sendable {
                     let text = (try? element.string(at: "")) ?? ""
                     isShort = isShort && text.unicodeScalars.count <= Attributes.listElementCharacters
                 case .array, .object: isShort = false
-                default: break
+                case .null, .bool, .integer, .unsigned, .double: break
                 }
             }
             return isShort && count <= Attributes.listElements

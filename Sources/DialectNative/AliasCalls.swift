@@ -56,10 +56,8 @@ enum AliasCalls {
                         let made = try snapshot.alias(alias).flatMap { $0.project == project ? $0 : nil }
                         let people = made.map { [$0.source, $0.destination] } ?? []
                         if isDry {
-                            if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
-                            let last = try snapshot.lastCall()
-                            return .rehearsing(UndoAlias(alias)) { rehearsal, _ in
-                                .answer(rehearsal.refusal.map { Native.problem(.refused($0), id) } ?? answer(last))
+                            return try unchanged.rehearse(UndoAlias(alias), ifSame: people, id, snapshot) { _, last in
+                                answer(last)
                             }
                         }
                         let call = PreparedCall(UndoAlias(alias)) { _, _ in answer(nil) }

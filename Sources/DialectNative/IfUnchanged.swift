@@ -59,5 +59,22 @@ struct IfUnchanged: Sendable {
         return isRepeatable ? .call(call.refused(.changedMeanwhile)) : refusal(id)
     }
 
+    /// The step of a dry run: the answer of the act as the writer would give it now, or the refusal of the act or of the condition.
+    ///
+    /// - Parameter answer: makes the answer, with the last call that the dry run knew.
+    func rehearse<A: Act>(
+        _ act: A, ifSame people: some Sequence<PersonID>, _ id: RequestID, _ snapshot: any Snapshot,
+        answer: @escaping @Sendable (A.Answer, JournalSequence) -> Response
+    ) throws(StoreFault) -> Step {
+        if try isBroken(by: people, snapshot) { return refusal(id) }
+        let last = try snapshot.lastCall()
+        return .rehearsing(act) { rehearsal, _ in
+            switch rehearsal.result {
+            case .failure(let refusal): .answer(Native.problem(.refused(refusal), id))
+            case .success(let reply): .answer(answer(reply, last))
+            }
+        }
+    }
+
     func refusal(_ id: RequestID) -> Step { .answer(Native.problem(.refused(.changedMeanwhile), id)) }
 }

@@ -53,14 +53,9 @@ enum TransferCalls {
                         let made = try snapshot.transfer(transfer).flatMap { $0.project == project ? $0 : nil }
                         let people = made?.moves.flatMap { $0.before.owners + $0.after.owners } ?? []
                         if isDry {
-                            if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
-                            let last = try snapshot.lastCall()
-                            return .rehearsing(UndoTransfer(transfer)) { rehearsal, _ in
-                                switch rehearsal.result {
-                                case .failure(let refusal): .answer(Native.problem(.refused(refusal), id))
-                                case .success(let reply):
-                                    .answer(answer(reply, last) ?? Native.problem(.refused(.noSuchTransfer), id))
-                                }
+                            return try unchanged.rehearse(UndoTransfer(transfer), ifSame: people, id, snapshot) {
+                                reply, last in
+                                answer(reply, last) ?? Native.problem(.refused(.noSuchTransfer), id)
                             }
                         }
                         let call = PreparedCall(UndoTransfer(transfer)) { reply, _ in answer(reply, nil) }
@@ -139,11 +134,7 @@ enum TransferCalls {
             let act = MovePurchase(purchase.id, to: user.person, reason: reason)
             let people = purchase.owners + [user.person]
             if isDry {
-                if try unchanged.isBroken(by: people, snapshot) { return unchanged.refusal(id) }
-                let last = try snapshot.lastCall()
-                return .rehearsing(act) { rehearsal, _ in
-                    rehearsal.refusal.map(refuse) ?? .answer(answer(nil, last))
-                }
+                return try unchanged.rehearse(act, ifSame: people, id, snapshot) { _, last in answer(nil, last) }
             }
             let call = PreparedCall(act) { moved, _ in answer(moved.transfer, nil) }
             return try unchanged.step(call, ifSame: people, id, snapshot)

@@ -345,7 +345,9 @@ extension Change {
         switch self {
         case .documentPut(_, _, let body): body.count
         case .rowAdded(_, let row): row.body.count
-        default: 0
+        case .personMade, .linked, .unlinked, .rowSuperseded, .merged, .mergeUndone, .personErased, .projectMade,
+            .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet:
+            0
         }
     }
 

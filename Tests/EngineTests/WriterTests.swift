@@ -42,17 +42,10 @@ struct WriterTests {
         arguments: StoreKind.allCases)
     func parts(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        let hash = fixture.store.hash
-        func row(_ name: String, _ body: [UInt8] = Array("{}".utf8)) -> Row {
-            let recognition = RowHash(.event, name.utf8.span, in: World.project, hash: hash)
-            return Row(.event, at: fixture.clock.now, recognition: recognition, body: body)
-        }
-        func identity(_ value: String) -> Identity { Identity(.customerID, value, in: World.project, hash: hash) }
+        func row(_ name: String, _ body: [UInt8] = Array("{}".utf8)) -> Row { fixture.row(name, body) }
+        func identity(_ value: String) -> Identity { fixture.identity(value) }
         func job(_ ingest: Ingest, in group: JobGroup? = nil) -> Job {
-            var call = Call(project: World.project, key: nil)
-            let proven = ingest.identities.map(\.key)
-            call.proof = IdentityProof(dialect: .idsync, mode: .require, proven: proven, fault: .missing)
-            return Job(call: call, act: ingest, in: group)
+            fixture.job(ingest, proves: ingest.identities, in: group)
         }
         var jobs: [Job] = []
         for number in 0..<4 {
@@ -126,18 +119,11 @@ struct WriterTests {
         arguments: StoreKind.allCases)
     func group(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        let hash = fixture.store.hash
         let device = try fixture.identify([.iosIDFV: "v"]).person
-        func row(_ name: String) -> Row {
-            Row(
-                .event, at: fixture.clock.now,
-                recognition: RowHash(.event, name.utf8.span, in: World.project, hash: hash), body: Array("{}".utf8))
-        }
-        func identity(_ value: String) -> Identity { Identity(.customerID, value, in: World.project, hash: hash) }
+        func row(_ name: String) -> Row { fixture.row(name) }
+        func identity(_ value: String) -> Identity { fixture.identity(value) }
         func job(_ act: any Act, proves: [Identity], in group: JobGroup?) -> Job {
-            var call = Call(project: World.project, key: nil)
-            call.proof = IdentityProof(dialect: .idsync, mode: .require, proven: proves.map(\.key), fault: .missing)
-            return Job(call: call, act: act, in: group)
+            fixture.job(act, proves: proves, in: group)
         }
         let before = fixture.store.counts
         // The first call makes the device's person known, so the second one needs a proof that it does not have.
@@ -164,4 +150,23 @@ struct WriterTests {
     }
 
     private struct Unexpected: Error {}
+}
+
+extension StoreFixture {
+    /// An event.
+    fileprivate func row(_ name: String, _ body: [UInt8] = Array("{}".utf8)) -> Row {
+        let recognition = RowHash(.event, name.utf8.span, in: World.project, hash: store.hash)
+        return Row(.event, at: clock.now, recognition: recognition, body: body)
+    }
+
+    fileprivate func identity(_ value: String) -> Identity {
+        Identity(.customerID, value, in: World.project, hash: store.hash)
+    }
+
+    /// A call of somebody who needs proofs, and has those of some identities.
+    fileprivate func job(_ act: any Act, proves: [Identity], in group: JobGroup?) -> Job {
+        var call = Call(project: World.project, key: nil)
+        call.proof = IdentityProof(dialect: .idsync, mode: .require, proven: proves.map(\.key), fault: .missing)
+        return Job(call: call, act: act, in: group)
+    }
 }
