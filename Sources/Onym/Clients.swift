@@ -51,8 +51,9 @@ final class Opening: @unchecked Sendable {
         var isEvent: Bool { if case .event = self { true } else { false } }
     }
 
-    /// Guards the other properties.
-    private let lock = NSLock()
+    /// Guards the other properties. Early events and logouts are sent inside it, and a function of the app that takes part may ask the
+    /// instance.
+    private let lock = NSRecursiveLock()
     private var opened = Clients()
     private var isLocked: Bool
     private var early: [Early] = []

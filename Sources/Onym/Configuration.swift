@@ -37,8 +37,8 @@ public struct Configuration: Sendable {
         set { ownFlushInterval = newValue }
     }
     private var ownFlushInterval: TimeInterval?
-    /// The age in seconds at which the SDK removes waiting events, properties and attributes; nil for no limit. Claims,
-    /// purchases and aliases have no limit.
+    /// The age in seconds at which the SDK removes waiting events, properties and attributes; nil for no limit. An event with a time
+    /// of its own has the age of that time, by the device's clock. Claims, purchases and aliases have no limit.
     public var longestWait: TimeInterval?
     /// The seconds for which the device's knowledge of entitlements counts without a network, until an entitlement expires:
     /// 30 days; nil for no limit.
@@ -62,7 +62,7 @@ public struct Configuration: Sendable {
     public var changeUpload: (@Sendable (JSON) -> JSON?)?
     /// The least important lines that the SDK writes to the log. The log never contains keys or values of users.
     public var log = LogLevel.warnings
-    /// A function that gets the lines of the log; nil for the system's log.
+    /// A function that gets the lines of the log, in order, where callbacks run; nil for the system's log.
     public var logger: (@Sendable (String) -> Void)?
     /// Whether the SDK sends events in Low Data Mode. If not, events wait for its end; claims, purchases and identity calls
     /// do not wait.

@@ -144,7 +144,7 @@ package class DialectClient: @unchecked Sendable {
     /// Sends a request. `then` runs exactly once, inside the lock, unless the client is shut down earlier.
     package final func exchange(
         _ request: HTTPRequest, within seconds: TimeInterval? = nil,
-        changed change: (@Sendable () -> HTTPRequest?)? = nil,
+        changed change: Delivery.Change? = nil,
         then: @escaping (Result<HTTPAnswer, OnymError>) -> Void
     ) {
         nextCall += 1
@@ -155,9 +155,7 @@ package class DialectClient: @unchecked Sendable {
         outside { [weak self, transport = runtime.transport, tokens = runtime.configuration.identityTokens] in
             // The call may be canceled by now.
             guard let self, enter({ self.calls[number] != nil }) else { return }
-            guard let request = change.map({ $0() }) ?? request else {
-                return enter { self.finish(number, .failure(.dropped(1, .discarded))) }
-            }
+            guard let request = self.changed(request, change, number) else { return }
             if change != nil, !enter({ self.calls[number] != nil }) { return }
             var sent = runtime.configuration.compressesBodies ? request.compressed : request
             if let tokens = tokens?(), !tokens.isEmpty {
@@ -184,6 +182,18 @@ package class DialectClient: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// The request that a call sends; nil if the call has ended without it.
+    private func changed(_ request: HTTPRequest, _ change: Delivery.Change?, _ number: Int) -> HTTPRequest? {
+        guard let change else { return request }
+        do throws(FileFault) {
+            if let changed = try change() { return changed }
+            enter { finish(number, .failure(.dropped(1, .discarded))) }
+        } catch {
+            enter { finish(number, .failure(.storage(error.reason))) }
+        }
+        return nil
     }
 
     /// Writes a request to the log. The path may contain a key, so the line has only the dialect's name.
@@ -459,12 +469,14 @@ package class DialectClient: @unchecked Sendable {
 
     /// The next request of a delivery, and the meaning of its answer.
     package struct Delivery {
+        package typealias Change = @Sendable () throws(FileFault) -> HTTPRequest?
+
         /// The number of letters that the request carries, from the first letter on.
         package var count: Int
         package var request: HTTPRequest
         /// Makes the request outside the lock, for long requests and those that a function of the app changes; nil discards the
         /// letters.
-        package var change: (@Sendable () -> HTTPRequest?)?
+        package var change: Change?
         /// Reads a success; answers the letters that the server did not accept.
         package var accept: (HTTPAnswer) -> Result<Rejected, OnymError>
         /// Says whether the letters count as delivered although the server refused, without a notice.
@@ -516,8 +528,8 @@ package class DialectClient: @unchecked Sendable {
         private static let textLimit = 10
     }
 
-    /// Makes a request of the first letters; nil if the letters have to wait.
-    package func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? { nil }
+    /// Makes a request of the first letters; nil if the letters have to wait. Throws if their contents cannot be read now.
+    package func delivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? { nil }
 
     /// A request is in memory: this is its greatest size, except that one letter always fits.
     private static let batchBytes = 512 << 10
@@ -556,8 +568,20 @@ package class DialectClient: @unchecked Sendable {
             isDue = false
             return endFlushes(.failure(.refused(.constrained)))
         }
-        guard let delivery = delivery(batch) else {
+        let next: Delivery?
+        do throws(FileFault) {
+            next = try delivery(batch)
+        } catch {
+            return wait(.storage(error.reason))
+        }
+        guard let delivery = next else {
             return endFlushes(.failure(.refused(.noUser)))
+        }
+        if delivery.count > 0, delivery.lost.count == delivery.count {
+            delivery.failed(.storage("the letter is lost"))
+            lose(delivery.count, .storage, mailbox.letters.prefix(delivery.count))
+            settle(delivery.count)
+            return pump()
         }
         isDelivering = true
         inFlight = delivery.count
@@ -600,7 +624,9 @@ package class DialectClient: @unchecked Sendable {
             lose(delivery.count, reason, letters)
             settle(delivery.count)
             pump()
-        case .failure(let error): wait(delivery, error)
+        case .failure(let error):
+            delivery.failed(error)
+            wait(error)
         }
     }
 
@@ -646,17 +672,17 @@ package class DialectClient: @unchecked Sendable {
         error.decisiveStatus == 403 && runtime.configuration.identityTokens != nil
     }
 
-    private func wait(_ delivery: Delivery, _ error: OnymError) {
+    private func wait(_ error: OnymError) {
         failures += 1
         hold(error)
         tellHeld(error)
-        delivery.failed(error)
         held(error)
         endFlushes(.failure(error))
     }
 
     /// Announces an answer that will not change by itself, once until another answer comes.
     private func tellHeld(_ error: OnymError) {
+        if case .storage(let reason) = error { runtime.announce(.storageFailed(reason)) }
         guard case .http(let failure) = error, !error.isPassing, !isForNow(error), toldStatus != failure.status else {
             return
         }
@@ -730,6 +756,7 @@ package class DialectClient: @unchecked Sendable {
         endFlushes(.failure(.refused(refusal)))
         do throws(FileFault) {
             try mailbox.wipe(kept, keeping: kind)
+            dirty()
         } catch {
             runtime.announce(.storageFailed(error.reason))
         }

@@ -34,7 +34,10 @@ package final class Runtime: Sendable {
         (self.configuration, self.files, self.transport) = (configuration, files, transport)
         (self.time, self.callbacks, self.chance) = (time, callbacks, chance)
         clock = ServerClock(files)
-        log = LogWriter(configuration.log, configuration.logger)
+        // The SDK also logs inside its locks, and the app's function may ask the instance.
+        var later: (@Sendable (String) -> Void)?
+        if let logger = configuration.logger { later = { line in callbacks.run { logger(line) } } }
+        log = LogWriter(configuration.log, later)
         pace = Pace(configuration.flushInterval)
     }
 

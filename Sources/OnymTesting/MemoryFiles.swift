@@ -52,6 +52,7 @@ public final class MemoryFiles: FileStore, @unchecked Sendable {
 
     /// Reads a part of a file.
     public func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
+        try checkLock()
         lock.lock()
         defer { lock.unlock() }
         guard let bytes = files[name] else { throw FileFault("there is no \(name)") }

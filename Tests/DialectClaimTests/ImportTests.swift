@@ -161,9 +161,10 @@ struct ImportTests {
         #expect(try occurrences().isEmpty)
         try importer.send([importer.event("eve", "It broke", failed, level: "error")])
         #expect(try occurrences() == [[1, 1]] && issueUsers() == ["eve"])
-        // Another error in the same burst is a part of the same issue.
+        // A corrected error has the issue of its new message.
         try importer.send([importer.event("eve", "It differs", failed, level: "error")])
         #expect(try occurrences() == [[1, 1]] && issueUsers() == ["eve"])
+        #expect(try importer.read("/v1/issues", "issues").map { $0["title"] as? String } == ["It differs"])
         try importer.send([importer.event("eve", "It differs", failed)])
         #expect(try occurrences().isEmpty)
         // Two errors of one session move together, and their occurrence with them.

@@ -275,6 +275,28 @@ struct AccessTests {
         #expect(ends.values.count == 1)
     }
 
+    @Test("a purchase whose file cannot be read waits, and its buyer hears of it; one that is lost is told")
+    func unreadablePurchase() {
+        create()
+        let ends = Collector<Result<Void, OnymError>>()
+        let purchase = Purchase(price: "9.99", currency: "EUR", purchased: bench.time.now, appStoreReceipt: "jws")
+        bench.onym.access.purchase(purchase, callback: ends.callback)
+        bench.answer(.fault(.offline))
+        bench.files.setDeviceLocked(true)
+        bench.advance(5)
+        #expect(bench.transport.open.isEmpty)
+        bench.files.setDeviceLocked(false)
+        bench.advance(7)
+        #expect(bench.transport.open.first?.json["price"] == "9.99")
+        #expect(ends.values.map(\.failure) == [.offline])
+        bench.answer(.json(201, [:]))
+        bench.onym.access.purchase(purchase, callback: ends.callback)
+        bench.answer(.fault(.offline))
+        for name in bench.files.names() where name.hasPrefix("entitlements-") { bench.files.remove(name) }
+        bench.advance(5)
+        #expect(bench.transport.open.isEmpty && bench.notices.contains(.dropped(1, .storage)))
+    }
+
     @Test("what is bought while the server looks is asked for anew")
     func boughtMeanwhile() throws {
         create()

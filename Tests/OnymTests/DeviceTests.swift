@@ -339,6 +339,26 @@ struct DeviceTests {
         #expect(bench.transport.open.isEmpty)
     }
 
+    @Test("a process that ends behind the farewell has logged out, and the server hears of it")
+    func endOfLogout() throws {
+        create()
+        // The farewell is the first line that a logout writes.
+        var state: JSON = .null
+        let mailbox = try Mailbox(
+            "linking", in: bench.files, id: 1, report: { _ in },
+            fold: { if case .state(let kept) = $0 { state = kept } })
+        try mailbox.post("r", of: "install", at: 1, #require(state["session"]).bytes)
+        bench.relaunch()
+        #expect(bench.onym.device.state?.userID == nil)
+        bench.advance(6)
+        let request = bench.answer(.empty(204))
+        #expect(request?.path == "/sdk/reset" && request?.fields["Authorization"] == "Bearer t1")
+        // The server may give the next user the same install.
+        create("d", DeviceTests.session("v", token: "t2"))
+        bench.relaunch()
+        #expect(bench.onym.device.state?.userID == "v" && bench.transport.open.isEmpty)
+    }
+
     @Test("a second reset does not keep the server from hearing of the first")
     func resetTwice() {
         create()

@@ -109,6 +109,38 @@ struct FaultTests {
         #expect(bench.transport.open.isEmpty && bench.transport.requests.count == (fault.wait == nil ? 1 : 2))
     }
 
+    @Test("events whose file cannot be read wait, and go out whole as soon as it can")
+    func unreadable() {
+        let bench = Bench(.claim(key: "owl_client_k", bundleID: "b"))
+        bench.onym.log("opened")
+        bench.files.setDeviceLocked(true)
+        let flush = Collector<Result<Void, OnymError>>()
+        bench.onym.flush(callback: flush.callback)
+        bench.advance(5)
+        #expect(bench.transport.requests.isEmpty)
+        #expect(flush.values.map(\.failure) == [.storage("the device is locked")])
+        #expect(bench.notices.contains(.storageFailed("the device is locked")))
+        bench.files.setDeviceLocked(false)
+        bench.advance(7)
+        let events = bench.transport.open.first?.json["events"]?.elements
+        #expect(events?.map { $0["message"] } == ["opened"])
+        #expect(!bench.notices.contains { if case .dropped = $0 { true } else { false } })
+    }
+
+    @Test("the app's log may ask the instance, also about what happens inside its lock", .timeLimit(.minutes(1)))
+    func logThatAsks() {
+        let (instance, asked) = (Collector<OnymClient>(), Collector<String?>())
+        let bench = Bench(.claim(key: "owl_client_k", bundleID: "b")) {
+            $0.log = .errors
+            $0.logger = { _ in for onym in instance.values { asked.callback(onym.claimUser) } }
+        }
+        instance.callback(bench.onym)
+        bench.files.fill(after: 0)
+        bench.onym.log("lost")
+        bench.settle()
+        #expect(asked.values.count == 2 && asked.values.allSatisfy { $0 != nil })
+    }
+
     @Test("tries that fail come further and further apart, and begin anew after a success")
     func backOff() throws {
         let bench = Bench(.claim(key: "owl_client_k", bundleID: "b")) { $0.timeout = 10_000 }

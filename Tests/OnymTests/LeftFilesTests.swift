@@ -3,42 +3,6 @@ import Foundation
 import Onym
 import Testing
 
-/// Files of a process that ends after some changes. The last change is a half one.
-private final class MortalFiles: FileStore, @unchecked Sendable {
-    let files: MemoryFiles
-    private var changesLeft: Int
-
-    init(_ files: MemoryFiles, changes: Int) { (self.files, changesLeft) = (files, changes) }
-
-    private func change() throws(FileFault) {
-        changesLeft -= 1
-        if changesLeft < 0 { throw FileFault("the process has ended") }
-    }
-
-    func names() throws(FileFault) -> [String] { files.names() }
-    func read(_ name: String) throws(FileFault) -> [UInt8] { try files.read(name) }
-    func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
-        try files.read(name, from: place, count: count)
-    }
-    func append(_ bytes: [UInt8], to name: String) throws(FileFault) {
-        if changesLeft == 0 { try files.append(Array(bytes.prefix(bytes.count / 2)), to: name) }
-        try change()
-        try files.append(bytes, to: name)
-    }
-    func sync(_ name: String) throws(FileFault) {
-        try change()
-        files.sync(name)
-    }
-    func rename(_ name: String, to other: String) throws(FileFault) {
-        try change()
-        files.rename(name, to: other)
-    }
-    func remove(_ name: String) throws(FileFault) {
-        try change()
-        files.remove(name)
-    }
-}
-
 /// What one instance leaves for another, when the process may end at any moment.
 @Suite("Left files")
 struct LeftFilesTests {

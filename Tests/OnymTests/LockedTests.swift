@@ -83,6 +83,24 @@ struct LockedTests {
         #expect(owners == ["ada", nobody])
     }
 
+    @Test("the function for tokens may ask the instance that opens", .timeLimit(.minutes(1)))
+    func tokensThatAsk() {
+        let (instance, asked) = (Collector<OnymClient>(), Collector<Bool>())
+        let files = MemoryFiles()
+        files.setDeviceLocked(true)
+        let bench = Bench(LockedTests.key, files: files) {
+            $0.lifeCycle = phases
+            $0.identityTokens = {
+                for onym in instance.values { asked.callback(onym.isLocked) }
+                return []
+            }
+        }
+        instance.callback(bench.onym)
+        bench.onym.logout()
+        unlock(bench)
+        #expect(!bench.onym.isLocked && asked.values.allSatisfy { !$0 })
+    }
+
     @Test("calls say that the device is locked, and work afterwards")
     func calls() throws {
         let bench = bench(.idSync(key: "k", secret: nil), LockedTests.key, .entitlements(key: "k"))
@@ -104,7 +122,7 @@ struct LockedTests {
     }
 
     @Test("of more than two hundred events, the oldest go, and one notice a second has the count")
-    func limit() {
+    func limit() throws {
         let bench = bench(.idSync(key: "k", secret: nil))
         for number in 0..<203 { bench.onym.log("\(number)") }
         bench.settle()
@@ -116,7 +134,8 @@ struct LockedTests {
         bench.advance(1)
         #expect(bench.notices == [.dropped(3, .overflow), .unlocked, .dropped(1, .overflow)])
         #expect(bench.onym.idsync?.mailbox.count == 200)
-        let first = bench.onym.idsync?.mailbox.letters.first.flatMap { bench.onym.idsync?.mailbox.content(of: $0) }
+        let mailbox = try #require(bench.onym.idsync?.mailbox)
+        let first = try mailbox.letters.first.flatMap { try mailbox.content(of: $0) }
         #expect(first?["n"] == "4")
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The mailbox")
 struct MailboxTests {
-    private func open(_ files: MemoryFiles, reports: Collector<String> = Collector()) throws -> (Mailbox, JSON) {
+    private func open(_ files: any FileStore, reports: Collector<String> = Collector()) throws -> (Mailbox, JSON) {
         var state: JSON = .null
         let mailbox = try Mailbox(
             "box", in: files, id: 7, report: { reports.callback($0) },
@@ -13,7 +13,7 @@ struct MailboxTests {
     }
 
     private func contents(_ mailbox: Mailbox) -> [String] {
-        mailbox.letters.map { letter in "\(letter.owner):\(mailbox.content(of: letter)?.integer ?? -1)" }
+        mailbox.letters.map { letter in "\(letter.owner):\((try? mailbox.content(of: letter))?.integer ?? -1)" }
     }
 
     @Test("reads what was written, in its order")
@@ -156,6 +156,27 @@ struct MailboxTests {
         #expect(broken.contents.count == 1)
     }
 
+    @Test("a process that ends while it wipes keeps the letters that it has to keep")
+    func endOfWipe() throws {
+        var ends = 0
+        for changes in 0...20 {
+            let files = MemoryFiles()
+            let (mailbox, _) = try open(files)
+            try mailbox.save("secret")
+            try mailbox.post("e", of: "gone", at: 1, JSON.integer(1).bytes)
+            try mailbox.post("r", of: "kept", at: 1, JSON.integer(2).bytes)
+            let mortal = MortalFiles(files, changes: changes)
+            let (other, _) = try open(mortal)
+            if (try? other.wipe("out", keeping: "r")) == nil { ends += 1 }
+            let (again, state) = try open(mortal.files.survive())
+            let left = contents(again)
+            #expect(left.contains("kept:2"), "\(changes)")
+            #expect(left == ["kept:2"] || state != "out" || left.contains("gone:1"), "\(changes)")
+            if changes == 20 { #expect(left == ["kept:2"] && state == "out") }
+        }
+        #expect(ends > 3)
+    }
+
     @Test("files of others are left alone, whatever they are called")
     func foreign() throws {
         let names = [
@@ -201,10 +222,14 @@ struct MailboxTests {
             try mailbox.post("e", of: "a", at: 1, JSON.array([.integer(Int64(number)), .string(body)]).bytes)
             if number % 50 == 0 { try mailbox.save("kept") }
         }
-        #expect(mailbox.contents(of: mailbox.letters).map { $0?.elements?[0].integer } == (0..<600).map { Int64($0) })
+        #expect(
+            try mailbox.contents(of: mailbox.letters).map { $0?.elements?[0].integer } == (0..<600).map { Int64($0) })
         files.remove("box-000001.log")
-        let left = mailbox.contents(of: mailbox.letters)
+        let left = try mailbox.contents(of: mailbox.letters)
         #expect(left.count == 600 && left[0] == nil && left[599] != nil)
+        // What can be read later is not lost.
+        files.setDeviceLocked(true)
+        #expect(throws: FileFault.self) { try mailbox.contents(of: mailbox.letters.suffix(1)) }
     }
 
     @Test("files go when nobody needs them, so that the folder stays small")

@@ -393,10 +393,12 @@ struct OneLoginTests {
         let lines = Collector<String>()
         let bench = Bench(.idSync(key: "k", secret: nil)) { ($0.log, $0.logger) = (.warnings, lines.callback) }
         bench.onym.identity.login(request, callback: { _ in })
+        bench.settle()
         #expect(lines.values.contains { $0.contains(text) }, "\(lines.values)")
         #expect(!lines.values.contains { $0.contains("secret") })
         let before = lines.values.count
         bench.onym.identity.modify(IdentityRequest([.email: nil, .customerID: "ada"]), callback: { _ in })
+        bench.settle()
         #expect(lines.values.count == before)
     }
 }

@@ -469,7 +469,7 @@ struct VendorImportTests {
             }
             let state = bench.onym.claim?.kept
             let letters = bench.onym.claim?.mailbox.letters.map { letter -> String in
-                let content = bench.onym.claim?.mailbox.content(of: letter)
+                let content = try? bench.onym.claim?.mailbox.content(of: letter)
                 return content?["w"]?["client_event_id"]?.text.map { "\($0) of \(letter.owner)" } ?? "claim"
             }
             return [

@@ -178,13 +178,21 @@ struct OccurrenceFinder {
         let key = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
         let burst = bursts[report.session] ?? view.document(key).flatMap(ErrorBurst.init(packed:))
         let isKnown = made.contains(report.issue.id) || view.document(report.issue.id.documentKey) != nil
-        if let burst, abs(report.at.milliseconds - burst.at.milliseconds) <= ErrorReport.joiningMilliseconds {
+        if let burst, abs(report.at.milliseconds - burst.at.milliseconds) <= ErrorReport.joiningMilliseconds,
+            !isOver(burst, view)
+        {
             return changes(by: report, in: burst, key, isKnown: isKnown, of: person, view)
         }
         let new = ErrorBurst(
             at: report.at, issue: report.issue.id, isNew: !isKnown, occurrence: report.occurrence.recognition)
         bursts[report.session] = new
         return [new.put(key, person)] + occurrence(of: report, isKnown: isKnown, person, view)
+    }
+
+    /// Whether imports have taken all errors of a burst away. A corrected error does not join what it was before.
+    private mutating func isOver<V: DecisionFacts>(_ burst: ErrorBurst, _ view: V) -> Bool {
+        guard isOld, let occurrence = burst.occurrence else { return false }
+        return count(of: occurrence, view) == 0
     }
 
     private mutating func changes<V: DecisionFacts>(

@@ -953,7 +953,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return HTTPRequest(method, configuration.endpoint, path, fields, json: json)
     }
 
-    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? {
         guard let first = letters.first else { return nil }
         if let unmade = unmade.first {
             return Delivery(
@@ -970,11 +970,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
         guard let owner = user(ofOwner: first.owner) else { return nil }
         return first.kind == EntitlementsClient.purchase
-            ? purchaseDelivery(first, owner) : propertyDelivery(letters, owner)
+            ? try purchaseDelivery(first, owner) : try propertyDelivery(letters, owner)
     }
 
-    private func purchaseDelivery(_ letter: Mailbox.Letter, _ owner: String) -> Delivery {
-        let content = mailbox.content(of: letter)
+    private func purchaseDelivery(_ letter: Mailbox.Letter, _ owner: String) throws(FileFault) -> Delivery {
+        let content = try mailbox.content(of: letter)
         var request = request(
             "POST", "/v3/users/\(owner.escaped)/purchases", content?["p"] ?? .object([:]),
             content?["d"]?.text ?? device, content?["i"]?.text ?? "")
@@ -1008,7 +1008,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             },
             failed: { [unowned self] error in
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
-            })
+            }, lost: LostLetters(content == nil ? 1 : 0))
     }
 
     /// The key by which the server recognizes the same call about a transaction when it comes again. Another call under the key
@@ -1033,7 +1033,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         enter {
             let letters = mailbox.letters.filter { $0.kind == EntitlementsClient.purchase }
             let store = transaction.purchase.store
-            return mailbox.contents(of: letters[...]).contains { content in
+            // The server recognizes a transaction that comes twice.
+            let contents = (try? mailbox.contents(of: letters[...])) ?? []
+            return contents.contains { content in
                 content?["t"]?.text == transaction.id && store.allSatisfy { content?["p"]?[$0.key] == $0.value }
             }
         }
@@ -1047,11 +1049,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return true
     }
 
-    private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>, _ owner: String) -> Delivery? {
+    private func propertyDelivery(
+        _ letters: ArraySlice<Mailbox.Letter>, _ owner: String
+    ) throws(FileFault) -> Delivery? {
         guard let first = letters.first else { return nil }
         let run = letters.prefix { $0.kind == first.kind && user(ofOwner: $0.owner) == owner }
         var properties: [String: String] = [:]
-        for content in mailbox.contents(of: run) { properties.merge(content?.texts ?? [:]) { $1 } }
+        let contents = try mailbox.contents(of: run)
+        for content in contents { properties.merge(content?.texts ?? [:]) { $1 } }
         let body = properties.sorted { $0.key < $1.key }.map { name, value -> JSON in
             ["key": .string(name), "value": .string(value)]
         }
@@ -1064,6 +1069,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return Rejected(count: errors.count, texts: texts)
                 }
             },
-            retries: { [unowned self] failure in isLost(failure, first, owner) }, ends: [404])
+            retries: { [unowned self] failure in isLost(failure, first, owner) }, ends: [404],
+            lost: LostLetters(contents.count { $0 == nil }))
     }
 }

@@ -143,7 +143,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     private func postClaim(_ id: String) {
         // A waiting claim says the same already, if no other user came after it.
         if let last = mailbox.letters.last(where: { $0.kind == ClaimClient.claim }), last.owner == id,
-            mailbox.content(of: last)?["anonymous_id"]?.text == anonymous
+            (try? mailbox.content(of: last))?["anonymous_id"]?.text == anonymous
         {
             return deliver()
         }
@@ -363,33 +363,34 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         return request
     }
 
-    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? {
         guard let first = letters.first else { return nil }
         switch first.kind {
-        case ClaimClient.claim: return claimDelivery(first)
-        case ClaimClient.properties: return propertiesDelivery(letters)
+        case ClaimClient.claim: return try claimDelivery(first)
+        case ClaimClient.properties: return try propertiesDelivery(letters)
         default: return eventsDelivery(letters)
         }
     }
 
-    private func claimDelivery(_ letter: Mailbox.Letter) -> Delivery {
-        let body: JSON = [
-            "anonymous_id": mailbox.content(of: letter)?["anonymous_id"] ?? "", "user_id": .string(letter.owner),
-        ]
+    private func claimDelivery(_ letter: Mailbox.Letter) throws(FileFault) -> Delivery {
+        let anonymous = try mailbox.content(of: letter)?["anonymous_id"]
+        let body: JSON = ["anonymous_id": anonymous ?? "", "user_id": .string(letter.owner)]
         return Delivery(
             count: 1, request: request("/v1/identity/claim", body),
-            accept: { answer in answer.object.map { _ in .nothing } })
+            accept: { answer in answer.object.map { _ in .nothing } }, lost: LostLetters(anonymous == nil ? 1 : 0))
     }
 
-    private func propertiesDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    private func propertiesDelivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? {
         guard let first = letters.first else { return nil }
         let run = letters.prefix { $0.kind == first.kind && $0.owner == first.owner }
         var properties: [String: JSON] = [:]
-        for content in mailbox.contents(of: run) { properties.merge(content?.members ?? [:]) { $1 } }
+        let contents = try mailbox.contents(of: run)
+        for content in contents { properties.merge(content?.members ?? [:]) { $1 } }
         let body: JSON = ["user_id": .string(first.owner), "properties": .object(properties)]
         return Delivery(
             count: run.count, request: request("/v1/identity/properties", body),
-            accept: { answer in answer.object.map { _ in .nothing } })
+            accept: { answer in answer.object.map { _ in .nothing } },
+            lost: LostLetters(contents.count { $0 == nil }))
     }
 
     private func eventsDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery {
@@ -406,10 +407,10 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             },
             lost: lost)
         // A hundred events take milliseconds: whoever logs meanwhile must not wait for the lock.
-        delivery.change = { [unowned self] in
+        delivery.change = { [unowned self] () throws(FileFault) in
             let facts = facts
             let oldest = runtime.serverNow.milliseconds - ClaimClient.oldestMilliseconds
-            let events = zip(run, mailbox.contents(of: run[...])).compactMap { letter, content -> JSON? in
+            let events = zip(run, try mailbox.contents(of: run[...])).compactMap { letter, content -> JSON? in
                 if let vendors = content?["w"]?.members { return wire(vendors, letter, session, notBefore: oldest) }
                 return Event(kept: content).map { event in
                     wire(event, letter, content?["x"]?.text ?? session, facts, notBefore: oldest)

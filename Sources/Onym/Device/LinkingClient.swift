@@ -67,7 +67,14 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     package init(_ runtime: Runtime, appID: String?, secret: String?) throws(FileFault) {
         (self.appID, self.secret) = (appID, secret)
         var state: JSON = .null
-        try super.init("linking", runtime) { if case .state(let kept) = $0 { state = kept } }
+        // The install that said farewell behind the state. The process may end there.
+        var gone: String?
+        try super.init("linking", runtime) { line in
+            switch line {
+            case .state(let kept): (state, gone) = (kept, nil)
+            case .letter(let letter, _): gone = letter.owner
+            }
+        }
         session = state["session"].flatMap(Session.init(kept:))
         unlinked = state["unlinked"].flatMap(Session.init(kept:))
         if let kept = state["redemption"], let code = kept["code"]?.text, let key = kept["key"]?.text {
@@ -79,7 +86,11 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         detections = state["detections"].map { kept in
             kept["on"]?.bool == true ? .on(until: kept["until"]?.integer.map(Date.init)) : .off
         }
-        save()
+        if let session, gone == session.install {
+            forget(.superseded, keeping: LinkingClient.farewell)
+        } else {
+            save()
+        }
         if mailbox.count > 0 { deliverSoon() }
         // The process ended between the redemption and its answer: the client redeems the code again.
         if let redemption, session == nil, !redemption.isTold, !isOptedOut {
@@ -197,11 +208,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             loginCode = nil
             guard !isShutDown, !isOptedOut, !isResetting else { return }
             end(.refused(.superseded))
-            let old = session
-            forget(.superseded, keeping: LinkingClient.farewell)
-            guard let old else { return }
-            post(LinkingClient.farewell, of: old.install, old.kept.bytes)
-            deliver()
+            if forgetWithFarewell() != nil { deliver() }
         }
     }
 
@@ -538,12 +545,10 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         enter {
             let refusal = refusal ?? (creation != nil || isLinking ? .inProgress : nil)
             if let refusal { return call { completion(.failure(.refused(refusal))) } }
-            let old = session
-            // The server does not know yet that all earlier users are gone.
-            forget(.superseded, keeping: LinkingClient.farewell)
-            guard let old else { return call { completion(.success(())) } }
+            let isSomebody = session != nil
+            let number = forgetWithFarewell()
+            guard isSomebody else { return call { completion(.success(())) } }
             isResetting = true
-            let number = post(LinkingClient.farewell, of: old.install, old.kept.bytes)?.number
             farewells[number ?? 0] = { [unowned self] in
                 isResetting = false
                 call { completion(.success(())) }
@@ -557,6 +562,21 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
 
     /// The device has removed the user already, so it does not matter when the server gets the farewell.
     private func endFarewell(_ number: Int64) { farewells.removeValue(forKey: number)?() }
+
+    /// Removes the user, and keeps a farewell to the server. The farewell comes first: the process may end behind it, and the next start
+    /// goes on. Answers the number of the farewell.
+    private func forgetWithFarewell() -> Int64? {
+        let old = session
+        let early = old.flatMap { old in
+            try? mailbox.post(LinkingClient.farewell, of: old.install, at: runtime.milliseconds, old.kept.bytes)
+        }
+        // The server does not know yet that all earlier users are gone.
+        forget(.superseded, keeping: LinkingClient.farewell)
+        guard let old else { return nil }
+        if early != nil { return mailbox.letters.last?.number }
+        // There may be room now.
+        return post(LinkingClient.farewell, of: old.install, old.kept.bytes)?.number
+    }
 
     private func forget(_ refusal: Refusal, keeping kind: String? = nil) {
         epoch += 1
@@ -573,10 +593,10 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     /// Farewells whose token the server has refused.
     private var dead: Set<Int64> = []
 
-    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? {
         guard let letter = letters.first else { return nil }
         let number = letter.number
-        let kept = mailbox.content(of: letter).flatMap(Session.init(kept:))
+        let kept = try mailbox.content(of: letter).flatMap(Session.init(kept:))
         if let kept, lastTokens[number] == nil, isStale(kept) || dead.contains(number) {
             return tokenDelivery(kept, number)
         }

@@ -870,14 +870,14 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Deliveries
 
-    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) throws(FileFault) -> Delivery? {
         guard let first = letters.first else { return nil }
         let (key, secret): (String, String?)
         switch wire {
         case .idSync(let ownKey, let ownSecret): (key, secret) = (ownKey, ownSecret)
-        case .onym(let key): return traitDelivery(letters, key)
+        case .onym(let key): return try traitDelivery(letters, key)
         }
-        if first.kind == IDSyncClient.alias { return aliasDelivery(first, key) }
+        if first.kind == IDSyncClient.alias { return try aliasDelivery(first, key) }
         guard let owner = user(ofOwner: first.owner) else { return nil }
         // A held slice would make the next letter copy all that wait.
         let run = Array(letters.prefix { $0.kind != IDSyncClient.alias && user(ofOwner: $0.owner) == owner })
@@ -898,8 +898,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let request = request(path, .null, to: .events)
         var delivery = Delivery(count: run.count, request: request, accept: { $0.taken }, lost: lost)
         // A hundred events take milliseconds: whoever logs meanwhile must not wait for the lock.
-        delivery.change = { [unowned self] in
-            let body: JSON = .sparse(plain.merging(contents(of: run, lost)) { $1 })
+        delivery.change = { [unowned self] () throws(FileFault) in
+            let body: JSON = .sparse(plain.merging(try contents(of: run, lost)) { $1 })
             guard let changed = configuration.changeUpload.map({ $0(body) }) ?? body else { return nil }
             var sent = request
             sent.body = changed.bytes
@@ -909,11 +909,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     }
 
     /// The events and changes of attributes of an upload. Any thread may call this.
-    private func contents(of run: [Mailbox.Letter], _ lost: LostLetters) -> [String: JSON] {
+    private func contents(of run: [Mailbox.Letter], _ lost: LostLetters) throws(FileFault) -> [String: JSON] {
         var events: [JSON] = []
         // The last change of each name; nil removes the name.
         var attributes: [String: JSON?] = [:]
-        let contents = mailbox.contents(of: run[...])
+        let contents = try mailbox.contents(of: run[...])
         lost.count = contents.count { $0 == nil }
         for (letter, content) in zip(run, contents) {
             if letter.kind == IDSyncClient.attribute {
@@ -964,10 +964,12 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     }
 
     /// Changes of one user's attributes, in the server's own call.
-    private func traitDelivery(_ letters: ArraySlice<Mailbox.Letter>, _ key: String) -> Delivery? {
+    private func traitDelivery(
+        _ letters: ArraySlice<Mailbox.Letter>, _ key: String
+    ) throws(FileFault) -> Delivery? {
         guard let first = letters.first, let owner = user(ofOwner: first.owner) else { return nil }
         let run = letters.prefix { user(ofOwner: $0.owner) == owner }
-        let contents = mailbox.contents(of: run)
+        let contents = try mailbox.contents(of: run)
         var traits: [String: JSON] = [:]
         for content in contents {
             if let name = content?["k"]?.text { traits[name] = User.value(of: content) ?? .null }
@@ -979,14 +981,16 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             accept: { answer in answer.object.map { _ in .nothing } }, lost: LostLetters(contents.count { $0 == nil }))
     }
 
-    private func aliasDelivery(_ letter: Mailbox.Letter, _ key: String) -> Delivery {
+    private func aliasDelivery(_ letter: Mailbox.Letter, _ key: String) throws(FileFault) -> Delivery {
+        let data = try mailbox.content(of: letter)
         let body: JSON = [
             "request_id": .string(mailbox.uuid(of: letter)), "request_type": "alias", "api_key": .string(key),
             "environment": .string(configuration.environment.rawValue),
-            "data": mailbox.content(of: letter) ?? .object([:]),
+            "data": data ?? .object([:]),
         ]
         return Delivery(
-            count: 1, request: request("/v1/identity/\(key.escaped)/alias", body, to: .alias), accept: { $0.taken })
+            count: 1, request: request("/v1/identity/\(key.escaped)/alias", body, to: .alias), accept: { $0.taken },
+            lost: LostLetters(data == nil ? 1 : 0))
     }
 }
 

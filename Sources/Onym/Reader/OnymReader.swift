@@ -192,7 +192,7 @@ extension Clients {
     /// file any more.
     func take(_ notes: [NoteOfReader], of all: Set<String>, _ files: any FileStore) throws(FileFault) {
         let left = all.intersection(try files.names())
-        let (known, claimed) = (idsync?.notesOfReader ?? [], claim?.notesOfReader ?? [])
+        let (known, claimed) = (try idsync?.notesOfReader ?? [], try claim?.notesOfReader ?? [])
         for note in notes where left.contains(note.name) {
             if takesEventsOfPeople, !known.contains(note.name) { idsync?.take(note) }
             if !claimed.contains(note.name) { claim?.take(note) }
@@ -212,7 +212,11 @@ extension Clients {
 extension DialectClient {
     /// The notes of which the waiting letters were made.
     fileprivate var notesOfReader: Set<String> {
-        enter { Set(mailbox.contents(of: mailbox.letters).compactMap { $0?["f"]?.text }) }
+        get throws(FileFault) {
+            try enter { () throws(FileFault) in
+                Set(try mailbox.contents(of: mailbox.letters).compactMap { $0?["f"]?.text })
+            }
+        }
     }
 }
 

@@ -100,24 +100,32 @@ package final class Journal {
     /// Ends a bad line.
     private static let spoil: [UInt8] = [UInt8(ascii: "#"), 0x0A]
 
-    /// Reads lines again; nil for a line that has changed. Neighboring lines are read together.
-    package func read(_ places: [Place]) -> [JSON?] {
+    /// Reads lines again; nil for a line that is lost: it has changed, or its file does not exist any more. Neighboring lines are read
+    /// together.
+    package func read(_ places: [Place]) throws(FileFault) -> [JSON?] {
         var values: [JSON?] = []
         var run: [Place] = []
         for place in places {
             if let last = run.last, last.segment != place.segment || place.offset < last.offset {
-                values += read(run: run)
+                values += try read(run: run)
                 run = []
             }
             run.append(place)
         }
-        return values + read(run: run)
+        return values + (try read(run: run))
     }
 
-    private func read(run: [Place]) -> [JSON?] {
+    private func read(run: [Place]) throws(FileFault) -> [JSON?] {
         guard let first = run.first, let last = run.last else { return [] }
         let count = last.offset + last.count - first.offset
-        let bytes = (try? files.read(fileName(first.segment), from: first.offset, count: count)) ?? []
+        let file = fileName(first.segment)
+        var bytes: [UInt8] = []
+        do throws(FileFault) {
+            bytes = try files.read(file, from: first.offset, count: count)
+        } catch {
+            // A file that is there can be read later.
+            if try files.names().contains(file) { throw error }
+        }
         return run.map { place in
             let start = place.offset - first.offset
             return start + place.count <= bytes.count ? Journal.value(bytes[start..<start + place.count]) : nil

@@ -192,11 +192,11 @@ package final class Mailbox {
     }
 
     /// The content of a letter; nil if the disk has lost the content.
-    package func content(of letter: Letter) -> JSON? { contents(of: [letter])[0] }
+    package func content(of letter: Letter) throws(FileFault) -> JSON? { try contents(of: [letter])[0] }
 
     /// The contents of letters, in order; nil for content that the disk has lost. Any thread may call this.
-    package func contents(of letters: ArraySlice<Letter>) -> [JSON?] {
-        journal.read(letters.map(\.place)).map { line in
+    package func contents(of letters: ArraySlice<Letter>) throws(FileFault) -> [JSON?] {
+        try journal.read(letters.map(\.place)).map { line in
             guard let fields = line?.elements, fields.count == 6 else { return nil }
             return fields[5]
         }
@@ -243,13 +243,17 @@ package final class Mailbox {
         try drop(at: index)
     }
 
-    /// Removes all letters except one kind, and keeps only a state: older lines do not exist any more.
+    /// Removes all letters except one kind, and keeps only a state: older lines do not exist any more. Kept letters get new numbers. A
+    /// process that ends in between leaves each kept letter once or twice.
     package func wipe(_ state: JSON, keeping kind: String? = nil) throws(FileFault) {
         let kept = letters.filter { $0.kind == kind }
-        let contents = contents(of: kept[...])
+        // What cannot be read now must not keep the rest.
+        let contents = (try? contents(of: kept[...])) ?? []
+        let last = next - 1
         storage.removeAll()
         head = 0
-        settled = next - 1
+        // Until their copies are written, the kept letters count in the old files.
+        if contents.isEmpty { settled = last }
         self.state = state
         isStateDue = true
         do throws(FileFault) {
@@ -262,6 +266,10 @@ package final class Mailbox {
         isStateDue = false
         for (letter, content) in zip(kept, contents) {
             if let content { try post(letter.kind, of: letter.owner, at: letter.time, content.bytes) }
+        }
+        if settled < last {
+            settled = last
+            _ = try journal.append(JSON.array([.string("a"), .integer(last)]).bytes)
         }
         try journal.forget(before: journal.segment)
         try journal.forgetSetAside()
