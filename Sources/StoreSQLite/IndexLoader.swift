@@ -1,10 +1,11 @@
 import Domain
 import SQLite
+import Threads
 
-/// Rebuilds the index from the tables. It reads each table once and in order.
+/// Rebuilds the index from the tables. It reads each table once and in order, on several threads if the store has threads.
 struct IndexLoader {
     private let connection: Connection
-    private let path: String
+    private let file: StoreFile
     /// Gets the number of read rows and the number of all rows from time to time.
     private let progress: (Int, Int) -> Void
     /// The people with rows that their stored heads do not include.
@@ -18,61 +19,109 @@ struct IndexLoader {
     private let newcomersUpTo: Instant?
 
     private static let progressRows = 262_144
+    /// The numbers of people and links that are loaded together.
+    private static let peopleAtOnce = 64
+    private static let linksAtOnce = 1024
+    /// The number of batches of links that wait for the index.
+    private static let waitingBatches = 16
 
     init(
-        _ connection: Connection, path: String, hash: KeyedHash, newcomersUpTo: Instant?,
+        _ connection: Connection, of file: StoreFile, hash: KeyedHash, newcomersUpTo: Instant? = nil,
         progress: @escaping (Int, Int) -> Void
     ) {
         self.newcomersUpTo = newcomersUpTo
         self.connection = connection
-        self.path = path
+        self.file = file
         self.hash = hash
         self.progress = progress
     }
 
     /// Reads all tables.
     mutating func load() throws(StoreFault) -> PeopleIndex {
-        do throws(SQLiteFault) {
-            let index = PeopleIndex(directory: try loadDirectory())
-            index.limitNewcomers(after: newcomersUpTo)
-            // Rows have numbers from 1 without gaps, so the last number is about the number of rows.
+        let index = try file.attempt { () throws(SQLiteFault) in PeopleIndex(directory: try loadDirectory()) }
+        index.limitNewcomers(after: newcomersUpTo)
+        let others = beside { loader throws(SQLiteFault) in
+            try loader.loadDocuments(into: index)
+            try loader.loadRecentRows(into: index)
+            try loader.loadReplays(into: index)
+        }
+        let people = Result { () throws(StoreFault) in try loadAllPeople(into: index) }
+        // The thread must not outlive the index.
+        try others()
+        try people.get()
+        try file.attempt { () throws(SQLiteFault) in try loadDirectoryDocuments(into: index) }
+        progress(rowsRead, rowsRead)
+        return index
+    }
+
+    private mutating func loadAllPeople(into index: PeopleIndex) throws(StoreFault) {
+        let links = try file.attempt { () throws(SQLiteFault) in
             let links = try connection.integer("SELECT max(id) FROM links") ?? 0
+            // Rows have numbers from 1 without gaps, so the last number is about the number of rows.
             rowsInAll = Int(links) * 4 / 3
             try loadPeople(into: index)
             try loadErased(into: index)
-            try loadLinks(into: index)
+            return links
+        }
+        try loadLinks(into: index)
+        index.resume(afterLink: links)
+        try file.attempt { () throws(SQLiteFault) in
             try loadMerges(into: index)
             try loadRows(into: index)
             index.finishLoading()
-            try loadDocuments(into: index)
-            try loadDirectoryDocuments(into: index)
             try loadCalls(into: index)
-            try loadReplays(into: index)
-            progress(rowsRead, rowsRead)
-            return index
-        } catch {
-            throw StoreFault(error, path: path)
         }
     }
+
+    /// Reads tables with a connection of its own, on a thread of its own if the store has threads. The result waits for the end.
+    ///
+    /// - Parameter atEnd: runs at the end, also after a fault.
+    private func beside(
+        atEnd: @escaping @Sendable () -> Void = {},
+        _ read: @escaping @Sendable (IndexLoader) throws(SQLiteFault) -> Void
+    ) -> () throws(StoreFault) -> Void {
+        let readAll = { @Sendable [file, hash] () throws(StoreFault) in
+            defer { atEnd() }
+            let loader = IndexLoader(try file.openBeside(.readWrite), of: file, hash: hash) { _, _ in }
+            try file.attempt { () throws(SQLiteFault) in try read(loader) }
+        }
+        guard hasThreads else { return readAll }
+        let fault = Monitor<StoreFault?>(nil)
+        let thread = WorkerThread(name: "onym-load") {
+            do throws(StoreFault) { try readAll() } catch { fault.withLock { $0 = error } }
+        }
+        return { () throws(StoreFault) in
+            thread.join()
+            if let fault = fault.withLock({ $0 }) { throw fault }
+        }
+    }
+
+    private var hasThreads: Bool { if case .beside = file.checkpoints { true } else { false } }
 
     private mutating func loadPeople(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare("SELECT id, project, last_seen, rows, made_by FROM people ORDER BY id")
+        var loaded: [PeopleIndex.LoadedPerson] = []
+        loaded.reserveCapacity(IndexLoader.peopleAtOnce)
         while try rows.step() {
-            index.load(
-                PersonID(rawValue: rows.integer(0)),
-                in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
-                seen: SeenAt(rawValue: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
-            if !rows.isNull(3) {
-                let person = PersonID(rawValue: rows.integer(0))
-                guard let heads = rows.blob(3).flatMap([RowHead].init(packed:)), let place = index.place(of: person)
-                else { throw corrupt("person \(person.rawValue) has rows of a kind that this version does not know") }
-                index.load(heads, of: place)
+            guard let heads = rows.isNull(3) ? [] : rows.blob(3).flatMap([RowHead].init(packed:)) else {
+                throw corrupt("person \(rows.integer(0)) has rows of a kind that this version does not know")
+            }
+            loaded.append(
+                PeopleIndex.LoadedPerson(
+                    PersonID(rawValue: rows.integer(0)),
+                    in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
+                    seen: SeenAt(rawValue: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)),
+                    heads: heads))
+            if loaded.count == IndexLoader.peopleAtOnce {
+                index.load(loaded)
+                loaded.removeAll(keepingCapacity: true)
             }
             count()
         }
+        index.load(loaded)
     }
 
-    /// Reads the rows that the stored heads do not include, and the recognition hashes of the last days.
+    /// Reads the rows that the stored heads do not include.
     private mutating func loadRows(into index: PeopleIndex) throws(SQLiteFault) {
         var folded: Int64 = 0
         if let value = try KeptSetting.read("rows_folded", connection) {
@@ -93,10 +142,10 @@ struct IndexLoader {
             peopleWithNewRows[person] = ()
             count()
         }
-        try loadRecentRows(into: index)
     }
 
-    private mutating func loadRecentRows(into index: PeopleIndex) throws(SQLiteFault) {
+    /// Reads the recognition hashes of the last days.
+    private func loadRecentRows(into index: PeopleIndex) throws(SQLiteFault) {
         guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
         let firstSequence = try firstSequence(since: last - RecentRows.memoryMilliseconds)
         let lastRow = try connection.integer("SELECT max(id) FROM rows") ?? 0
@@ -115,7 +164,6 @@ struct IndexLoader {
             guard let hash = rows.optionalInteger(0) else { continue }
             index.recentRows.add(
                 RowHash(rawValue: UInt64(bitPattern: hash)), at: Instant(milliseconds: rows.integer(1)))
-            count()
         }
     }
 
@@ -183,14 +231,13 @@ struct IndexLoader {
         }
     }
 
-    private mutating func loadDocuments(into index: PeopleIndex) throws(SQLiteFault) {
+    private func loadDocuments(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare("SELECT id, kind, hash FROM documents ORDER BY id")
         while try rows.step() {
             guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(1))),
                 let hash = rows.withBytes(2, { Hash128($0) })
             else { throw corrupt("document \(rows.integer(0)) is of a kind that this version does not know") }
             index.load(DocumentKey(kind, hash: hash), number: rows.integer(0))
-            count()
         }
     }
 
@@ -217,20 +264,43 @@ struct IndexLoader {
         index.load(directory)
     }
 
-    private mutating func loadLinks(into index: PeopleIndex) throws(SQLiteFault) {
+    /// Reads the links. They are most of a store, so one thread reads them and another adds them to the index.
+    private mutating func loadLinks(into index: PeopleIndex) throws(StoreFault) {
+        guard hasThreads else {
+            return try file.attempt { () throws(SQLiteFault) in
+                try readLinks(of: index) { links in
+                    add(links, to: index)
+                    return true
+                }
+            }
+        }
+        let conveyor = Conveyor<[PeopleIndex.LoadedLink]>(limit: IndexLoader.waitingBatches)
+        let reading = beside(
+            atEnd: { conveyor.close() },
+            { loader throws(SQLiteFault) in try loader.readLinks(of: index) { conveyor.put($0) } })
+        while let links = conveyor.take() { add(links, to: index) }
+        try reading()
+    }
+
+    private mutating func add(_ links: [PeopleIndex.LoadedLink], to index: PeopleIndex) {
+        index.load(links)
+        count(links.count)
+    }
+
+    /// Reads the links of loaded people, some at a time, until nobody takes them.
+    private func readLinks(
+        of index: PeopleIndex, _ take: ([PeopleIndex.LoadedLink]) -> Bool
+    ) throws(SQLiteFault) {
         let rows = try connection.prepare("SELECT id, person, type, value FROM links ORDER BY id")
         var ends = try LinkEnds(connection)
-        var lastLink: Int64 = 0
-        defer { index.resume(afterLink: lastLink) }
         // The links of one person are often next to each other.
         var last: (id: Int64, place: PeopleIndex.Place, project: ProjectID)?
+        var read: [PeopleIndex.LoadedLink] = []
         while try rows.step() {
-            count()
-            lastLink = rows.integer(0)
             if try ends.include(rows.integer(0)) { continue }
             let person = rows.integer(1)
             if last?.id != person {
-                guard let place = index.place(of: PersonID(rawValue: person)) else {
+                guard let place = index.place(of: PersonID(rawValue: person), after: last?.place) else {
                     throw corrupt("link \(rows.integer(0)) belongs to person \(person), who does not exist")
                 }
                 last = (person, place, index.project(of: place))
@@ -239,12 +309,18 @@ struct IndexLoader {
                 let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(2)))
             else { throw corrupt("link \(rows.integer(0)) has a type that this version does not know") }
             let key = rows.withBytes(3) { value in IdentityKey(type, value, in: project, hash: hash) }
-            index.load(type, key, of: place, number: rows.integer(0))
+            if read.isEmpty { read.reserveCapacity(IndexLoader.linksAtOnce) }
+            read.append(PeopleIndex.LoadedLink(type, key, of: place, number: rows.integer(0)))
+            if read.count == IndexLoader.linksAtOnce {
+                guard take(read) else { return }
+                read = []
+            }
         }
+        _ = take(read)
     }
 
     /// Reads the remembered calls of the last day, and a few older calls.
-    private mutating func loadReplays(into index: PeopleIndex) throws(SQLiteFault) {
+    private func loadReplays(into index: PeopleIndex) throws(SQLiteFault) {
         guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
         let first = try firstSequence(since: last - RememberedCall.memoryMilliseconds)
         let rows = try connection.prepare(
@@ -255,7 +331,6 @@ struct IndexLoader {
             index.replays.add(
                 hash, JournalSequence(rawValue: rows.integer(0)),
                 at: Instant(milliseconds: rows.integer(1)))
-            count()
         }
     }
 
@@ -356,9 +431,12 @@ struct IndexLoader {
         return histories
     }
 
-    private mutating func count() {
-        rowsRead += 1
-        if rowsRead % IndexLoader.progressRows == 0 { progress(rowsRead, max(rowsRead, rowsInAll)) }
+    private mutating func count(_ rows: Int = 1) {
+        let before = rowsRead
+        rowsRead += rows
+        if rowsRead / IndexLoader.progressRows > before / IndexLoader.progressRows {
+            progress(rowsRead, max(rowsRead, rowsInAll))
+        }
     }
 
     private func corrupt(_ what: String) -> SQLiteFault {

@@ -174,7 +174,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let given = try file.attempt { () throws(SQLiteFault) in try LastGiven.read(connection) }
         lastGiven = [given, latestMoment.map(LastGiven.limit)].compactMap(\.self).max()
         let limit = [before.map(SteppedFrom.limit), lastMoment].compactMap { $0 }.max()
-        var loader = IndexLoader(connection, path: file.path, hash: hash, newcomersUpTo: limit, progress: progress)
+        var loader = IndexLoader(connection, of: file, hash: hash, newcomersUpTo: limit, progress: progress)
         index = try loader.load()
         groups = LockedGroups(index, indexLock)
         shownDirectory = Monitor(index.directory)

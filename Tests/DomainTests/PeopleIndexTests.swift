@@ -145,15 +145,26 @@ struct PeopleIndexTests {
     }
 
     @Test("finds each of many people and identities")
-    func many() {
+    func many() throws {
         let index = PeopleIndex()
         let count = 100_000
-        for number in 1...count {
-            let person = PersonID(rawValue: Int64(number) << 22)
-            index.load(person, in: World.project, seen: SeenAt(Instant(milliseconds: Int64(number))))
-            guard let place = index.place(of: person) else { preconditionFailure() }
-            index.load(.email, World.identity(.email, "\(number)").key, of: place, number: Int64(number))
+        index.load(
+            (1...count).map { number in
+                PeopleIndex.LoadedPerson(
+                    PersonID(rawValue: Int64(number) << 22), in: World.project,
+                    seen: SeenAt(Instant(milliseconds: Int64(number))), madeBy: .zero, heads: [])
+            })
+        var last: PeopleIndex.Place?
+        var links: [PeopleIndex.LoadedLink] = []
+        // Every other place is not the next one after the place before.
+        for number in (1...count).filter({ $0 % 3 > 0 }) + (1...count).filter({ $0 % 3 == 0 }) {
+            let place = try #require(index.place(of: PersonID(rawValue: Int64(number) << 22), after: last))
+            links.append(
+                PeopleIndex.LoadedLink(
+                    .email, World.identity(.email, "\(number)").key, of: place, number: Int64(links.count + 1)))
+            last = place
         }
+        index.load(links)
         #expect(index.counts.people == count)
         #expect(index.counts.identities == count)
         #expect(index.lastPerson == PersonID(rawValue: Int64(count) << 22))

@@ -201,6 +201,22 @@ struct OpeningTests {
         #expect(fault?.kind == .corrupt, "\(String(describing: fault))")
     }
 
+    @Test(
+        "refuses a store with a row that it cannot read, in whichever thread it is found",
+        arguments: [
+            "UPDATE links SET person = 5 WHERE id = 20", "UPDATE links SET type = 250 WHERE id = 20",
+            "UPDATE documents SET kind = 250", "UPDATE people SET rows = x'FF' WHERE id = (SELECT max(id) FROM people)",
+        ])
+    func brokenRow(change: String) throws {
+        let fixture = try StoreFixture(.sqlite)
+        for number in 0..<50 { _ = try fixture.identify([.customerID: "\(number)"]) }
+        _ = try fixture.process(MakeSigningKey(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32)))
+        fixture.sqlite?.close()
+        try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).execute(change)
+        let fault = fault { _ = try SQLiteStore(StoreFile(folder: fixture.folder.path)) }
+        #expect(fault?.kind == .corrupt, "\(String(describing: fault))")
+    }
+
     @Test("opens a store whose server was killed, log and all")
     func killed() throws {
         let fixture = try StoreFixture(.sqlite)

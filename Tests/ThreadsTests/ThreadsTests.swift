@@ -18,6 +18,26 @@ struct ThreadsTests {
         for thread in threads { thread.join() }
     }
 
+    @Test("pass things on in their order, and end together")
+    func conveyors() {
+        let conveyor = Conveyor<Int>(limit: 4)
+        let maker = WorkerThread(name: "test-conveyor") {
+            for number in 0..<10_000 where !conveyor.put(number) { return }
+            conveyor.close()
+        }
+        var taken: [Int] = []
+        while let number = conveyor.take() { taken.append(number) }
+        maker.join()
+        #expect(taken == Array(0..<10_000))
+        // A maker whose things nobody takes any more goes on.
+        let other = Conveyor<Int>(limit: 1)
+        let waiting = WorkerThread(name: "test-conveyor") { while other.put(1) {} }
+        _ = other.take()
+        other.close()
+        waiting.join()
+        #expect(other.take() == 1 || other.take() == nil)
+    }
+
     @Test("are not ended by a peer that is gone")
     func lostPeer() {
         let number = Monitor<CInt>(0)

@@ -146,6 +146,29 @@ package final class PeopleIndex: @unchecked Sendable {
         add(id, in: project, seen: moment, madeBy: call)
     }
 
+    /// A committed person.
+    package struct LoadedPerson {
+        let id: PersonID
+        let project: ProjectID
+        let seen: SeenAt
+        let madeBy: JournalSequence
+        /// The stored row heads.
+        let heads: [RowHead]
+
+        package init(_ id: PersonID, in project: ProjectID, seen: SeenAt, madeBy: JournalSequence, heads: [RowHead]) {
+            (self.id, self.project, self.seen, self.madeBy, self.heads) = (id, project, seen, madeBy, heads)
+        }
+    }
+
+    /// Adds committed people, quicker than one after the other.
+    package func load(_ people: [LoadedPerson]) {
+        peopleByID.fetch(people.lazy.map { SlotTable.spread($0.id.rawValue) })
+        for person in people {
+            let place = add(person.id, in: person.project, seen: person.seen, madeBy: person.madeBy)
+            load(person.heads, of: place)
+        }
+    }
+
     /// Adds a later call of a person. Calls come in the order of the journal.
     package func load(_ call: JournalSequence, of person: PersonID) { setLastCall(call, of: person) }
 
@@ -166,6 +189,32 @@ package final class PeopleIndex: @unchecked Sendable {
         add(type, key, of: person, number: number)
         lastCommittedLink = number
     }
+
+    /// A committed link.
+    package struct LoadedLink: Sendable {
+        let type: IdentityType
+        let key: IdentityKey
+        let person: Place
+        let number: Int64
+
+        package init(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {
+            (self.type, self.key, self.person, self.number) = (type, key, person, number)
+        }
+    }
+
+    /// Adds committed links in the order of their numbers, twice as quickly as one after the other.
+    ///
+    /// Another thread may meanwhile ask for the places and projects of people.
+    package func load(_ links: [LoadedLink]) {
+        for start in stride(from: 0, to: links.count, by: PeopleIndex.fetchedAtOnce) {
+            let links = links[start..<min(start + PeopleIndex.fetchedAtOnce, links.count)]
+            identitiesByHash.fetch(links.lazy.map(\.key.hash.low))
+            for link in links { load(link.type, link.key, of: link.person, number: link.number) }
+        }
+    }
+
+    /// The number of slots that fit into the nearest cache of the processor, beside what is read meanwhile.
+    private static let fetchedAtOnce = 64
 
     /// Continues the numbers of links after a committed link. The link may have ended.
     package func resume(afterLink number: Int64) {
@@ -426,12 +475,17 @@ package final class PeopleIndex: @unchecked Sendable {
         groups.see(id, at: moment)
     }
 
-    private func add(_ id: PersonID, in project: ProjectID, seen moment: SeenAt, madeBy call: JournalSequence) {
+    @discardableResult
+    private func add(
+        _ id: PersonID, in project: ProjectID, seen moment: SeenAt, madeBy call: JournalSequence
+    ) -> Place {
         let record = PersonRecord(
             id: id.rawValue, lastSeen: moment.rawValue, firstLink: PeopleIndex.none, project: project.rawValue,
             lastCall: call.rawValue)
-        peopleByID.insert(SlotTable.spread(id.rawValue), people.append(record))
+        let place = people.append(record)
+        peopleByID.insert(SlotTable.spread(id.rawValue), place)
         if newcomers.map({ id < $0 }) ?? true { lastPerson = max(lastPerson ?? id, id) }
+        return Place(rawValue: place)
     }
 
     private func add(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {
@@ -462,6 +516,14 @@ package final class PeopleIndex: @unchecked Sendable {
     /// The place of a person; nil if the index has no such person.
     package func place(of id: PersonID) -> Place? {
         peopleByID.find(SlotTable.spread(id.rawValue)) { people[$0].id == id.rawValue }.map(Place.init)
+    }
+
+    /// The place of a person, who is often the next after another person in the order of their loading.
+    package func place(of id: PersonID, after person: Place?) -> Place? {
+        if let next = person.map({ $0.rawValue + 1 }), next < people.count, people[next].id == id.rawValue {
+            return Place(rawValue: next)
+        }
+        return place(of: id)
     }
 
     /// The project of a person.

@@ -16,6 +16,8 @@ final class SlotTable: @unchecked Sendable {
 
     private let shards: UnsafeMutablePointer<Shard>
     private(set) var count = 0
+    /// The slots that ``fetch(_:)`` has read, so that the compiler keeps the reads.
+    private var fetched: UInt64 = 0
 
     private static let shardBits: UInt64 = 10
     private static let shardCount = 1 << Int(shardBits)
@@ -47,6 +49,17 @@ final class SlotTable: @unchecked Sendable {
             }
             position = (position &+ 1) & shard.mask
         }
+    }
+
+    /// Reads the first slots of several hashes. A large table is not in the processor's caches, and the processor gets several lines of memory
+    /// at once, but not while it compares a slot. So calls about these hashes are quick afterwards.
+    func fetch(_ hashes: some Sequence<UInt64>) {
+        var slots: UInt64 = 0
+        for hash in hashes {
+            let shard = unsafe shards[Int(hash & UInt64(SlotTable.shardCount - 1))]
+            slots ^= unsafe shard.slots[Int(UInt32(truncatingIfNeeded: hash >> 32) & shard.mask)]
+        }
+        fetched = slots
     }
 
     /// Adds a position under a hash, beside other positions of the hash.
