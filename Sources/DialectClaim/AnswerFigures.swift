@@ -6,6 +6,8 @@ import JSON
 struct AnswerFigures: RowFinding {
     private let questionnaire: Questionnaire
     private let labels: [String: [String: String]]
+    /// The ids of the questions with free texts. Their answers are not counted by value: there can be as many texts as answers.
+    private let texts: Set<String>
     private let now: Instant
     private let onlySubmitted: Bool
     private var responses = 0
@@ -24,6 +26,7 @@ struct AnswerFigures: RowFinding {
     init(of questionnaire: Questionnaire, at now: Instant, onlySubmitted: Bool) {
         (self.questionnaire, self.now, self.onlySubmitted) = (questionnaire, now, onlySubmitted)
         labels = AnswerFigures.labels(questionnaire.text.schema)
+        texts = Set(questionnaire.text.questions.filter { $0.kind == .text }.map(\.id))
     }
 
     mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
@@ -36,11 +39,11 @@ struct AnswerFigures: RowFinding {
             var known = figures.removeValue(forKey: question) ?? Figures()
             known.answered += 1
             switch value {
-            case .text(let text):
-                known.choices[text, default: 0] += 1
+            case .text(let text) where texts.contains(question):
                 if known.recent.count < AnswerFigures.recentAnswers {
                     known.recent.append((shown.id, text, shown.response.madeAt))
                 }
+            case .text(let choice): known.choices[choice, default: 0] += 1
             case .choices(let choices): for choice in choices { known.choices[choice, default: 0] += 1 }
             case .number(let number): known.numbers[number, default: 0] += 1
             case .nothing, .other: preconditionFailure("Such an answer fits no question.")

@@ -79,12 +79,14 @@ enum AppCalls {
             .get, "/v1/projects", scope: .projectsRead,
             operation: Operation(
                 id: "list_projects", summary: "Lists the project of the key.",
+                query: [.init("team_id", .string())],
                 responses: [
                     .init(
                         .ok, "All of them.", schema: .object([.init("projects", .array(.object([])), required: true)]))
                 ] + ClaimFault.answers),
-            action: .query { _, caller, tools throws(Rejection) in
-                let project = tools.directory.projects[caller.project]
+            action: .query { request, caller, tools throws(Rejection) in
+                let filter = try RowFilter.read(request, caller, tools)
+                let project = filter.isEmpty ? nil : tools.directory.projects[caller.project]
                 return { snapshot throws(StoreFault) in
                     let settings = try project.map { project throws(StoreFault) in
                         try snapshot.claimSettings(of: .project(project.id))

@@ -213,14 +213,15 @@ enum AttachmentCalls {
                 } catch {
                     throw error.rejection()
                 }
-                let (now, user) = (caller.now, all.user)
-                // The person of an attachment can become known after the attachment has arrived.
-                let filter = all.ofAllUsers
+                let (now, user, isDevelopment) = (caller.now, all.user, all.isDevelopment)
+                // The person of an attachment can become known after the attachment has arrived, and the row does not have the mode.
+                let filter = all.ofAllUsers.inAllModes
                 return .read { snapshot throws(StoreFault) in
                     let wanted = try events.resolved(filter.project, snapshot)
                     let page = ItemPage<Shown>(limit: filter.limit) { row, snapshot throws(StoreFault) in
                         guard let id = row.members["attachment_id"].flatMap(Int64.init).map(AttachmentID.init),
                             let attachment = try snapshot.attachment(id), attachment.isListed(at: now),
+                            isDevelopment.map({ $0 == attachment.description.isDevelopment }) ?? true,
                             wanted.includes(attachment)
                         else { return nil }
                         let shown = try Shown(attachment, snapshot)

@@ -20,15 +20,15 @@ enum CommentCalls {
                 id: "list_\(kind.name)_comments", summary: "Lists the comments about \(kind.thing), the oldest first.",
                 responses: [.init(.ok, "All of them.", schema: .object([member])), missing(kind)] + ClaimFault.answers),
             action: .query { request, caller, tools throws(Rejection) in
-                let (subject, names) = (try subject(kind, request, caller), Names(caller, tools))
+                let (place, names) = (try Place(kind, request, caller), Names(caller, tools))
                 return { snapshot throws(StoreFault) in
-                    guard try subject.exists(names, snapshot) else {
+                    guard try place.exists(names, snapshot) else {
                         return ClaimFault(ClaimFault.words(for: kind.missing), status: .notFound).response
                     }
                     var comments: [Comment] = []
-                    for one in try subject.whole(snapshot) { comments += try snapshot.comments(on: one) }
+                    for one in try place.subject.whole(snapshot) { comments += try snapshot.comments(on: one) }
                     comments.sort { ($0.madeAt, $0.id.rawValue) < ($1.madeAt, $1.id.rawValue) }
-                    return IdentityCalls.json { write(comments, names, &$0) }
+                    return IdentityCalls.json { write(comments, under: place.subject, names, &$0) }
                 }
             })
     }
@@ -42,9 +42,10 @@ enum CommentCalls {
             action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
-                    let subject = try subject(kind, request, caller)
-                    let act = PostComment(on: subject, by: author(caller), try text(request, tools))
-                    return prepared(act, .created, Names(caller, tools))
+                    let place = try Place(kind, request, caller)
+                    let act = PostComment(
+                        on: place.subject, under: place.questionnaire, by: author(caller), try text(request, tools))
+                    return prepared(act, under: place.subject, .created, Names(caller, tools))
                 }))
     }
 
@@ -57,9 +58,11 @@ enum CommentCalls {
             action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
-                    let (subject, id) = (try subject(kind, request, caller), try commentID(kind, request))
-                    let act = EditComment(id, on: subject, by: author(caller), .write(try text(request, tools)))
-                    return prepared(act, .ok, Names(caller, tools))
+                    let (place, id) = (try Place(kind, request, caller), try commentID(kind, request))
+                    let act = EditComment(
+                        id, on: place.subject, under: place.questionnaire, by: author(caller),
+                        .write(try text(request, tools)))
+                    return prepared(act, under: place.subject, .ok, Names(caller, tools))
                 }))
     }
 
@@ -74,27 +77,53 @@ enum CommentCalls {
             action: .act(
                 EditComment.self, body: ClaimDialect.body,
                 decode: { request, caller, _ throws(Rejection) in
-                    let (subject, id) = (try subject(kind, request, caller), try commentID(kind, request))
-                    return Decoded(EditComment(id, on: subject, by: author(caller), .delete))
+                    let (place, id) = (try Place(kind, request, caller), try commentID(kind, request))
+                    return Decoded(
+                        EditComment(id, on: place.subject, under: place.questionnaire, by: author(caller), .delete))
                 },
                 encode: { _, _, _ in IdentityCalls.deleted }))
     }
 
-    private static func prepared<A: Act>(_ act: A, _ status: Status, _ names: Names) -> PreparedCall
-    where A.Answer == Comment {
-        PreparedCall(act) { comment, _ in IdentityCalls.json(status) { write(comment, names, &$0) } }
+    private static func prepared<A: Act>(
+        _ act: A, under subject: CommentSubject, _ status: Status, _ names: Names
+    ) -> PreparedCall where A.Answer == Comment {
+        PreparedCall(act) { comment, _ in IdentityCalls.json(status) { write(comment, under: subject, names, &$0) } }
     }
 
     // MARK: - Reading requests
 
-    private static func subject(
-        _ kind: CommentSubject.Kind, _ request: borrowing Request, _ caller: Caller
-    ) throws(Rejection) -> CommentSubject {
-        try caller.requireProject(request)
-        guard let id = ClaimID.number(kind.subject, request.parameters[kind.place]) else {
-            throw ClaimFault(ClaimFault.words(for: kind.missing), status: .notFound).rejection()
+    /// The thing that a path names.
+    private struct Place: Sendable {
+        let subject: CommentSubject
+        /// The questionnaire in the path of a response; nil for another thing, and for a text that is no id.
+        let questionnaire: QuestionnaireID?
+
+        init(_ kind: CommentSubject.Kind, _ request: borrowing Request, _ caller: Caller) throws(Rejection) {
+            try caller.requireProject(request)
+            guard let id = ClaimID.number(kind.subject, request.parameters[kind.place]) else {
+                throw ClaimFault(ClaimFault.words(for: kind.missing), status: .notFound).rejection()
+            }
+            subject = CommentSubject(kind, id: id)
+            questionnaire =
+                kind == .response
+                ? ClaimID.number(.questionnaire, request.parameters[1]).map(QuestionnaireID.init) : nil
         }
-        return CommentSubject(kind, id: id)
+
+        /// Whether the project has the thing. A response of an erased person is gone at once, and not only after the sweep.
+        func exists(_ names: Names, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            let (id, project) = (subject.id, names.projectID)
+            switch subject.kind {
+            case .issue:
+                return try snapshot.issue(IssueID(rawValue: id)).map { names.apps[$0.app] != nil } ?? false
+            case .feedback:
+                return try snapshot.feedback(FeedbackID(rawValue: id))?.project == project
+            case .response:
+                guard let state = try snapshot.responseState(ResponseID(rawValue: id)), state.project == project,
+                    state.questionnaire == questionnaire, snapshot.person(state.owner, in: project) != nil
+                else { return false }
+                return try snapshot.questionnaire(state.questionnaire, in: project) != nil
+            }
+        }
     }
 
     private static func commentID(
@@ -142,18 +171,28 @@ enum CommentCalls {
     }
 
     /// Writes comments as a member of an answer.
-    static func write(_ comments: [Comment], _ names: Names, _ json: inout JSONWriter) {
+    ///
+    /// - Parameters:
+    ///   - comments: the comments.
+    ///   - subject: the thing that the answer shows; nil for the thing of each comment. An issue also has the comments about its parts.
+    ///   - names: the names of the writers.
+    ///   - json: the answer.
+    static func write(
+        _ comments: [Comment], under subject: CommentSubject? = nil, _ names: Names, _ json: inout JSONWriter
+    ) {
         json.key("comments")
         json.array { json in
-            for comment in comments { json.object { write(comment, names, &$0) } }
+            for comment in comments { json.object { write(comment, under: subject ?? comment.subject, names, &$0) } }
         }
     }
 
-    private static func write(_ comment: Comment, _ names: Names, _ json: inout JSONWriter) {
+    private static func write(
+        _ comment: Comment, under subject: CommentSubject, _ names: Names, _ json: inout JSONWriter
+    ) {
         json.key("id")
         json.string(ClaimID.text(.comment, comment.id.rawValue))
-        json.key(comment.subject.kind.member)
-        json.string(ClaimID.text(comment.subject.kind.subject, comment.subject.id))
+        json.key(subject.kind.member)
+        json.string(ClaimID.text(subject.kind.subject, subject.id))
         json.key("author_type")
         json.string(comment.author.isAgent ? "agent" : "user")
         json.key("author_id")
@@ -177,15 +216,6 @@ extension CommentSubject {
             let root = try snapshot.issueRoot(IssueID(rawValue: id))
             return try snapshot.wholeIssue(root).ids.map { CommentSubject(.issue, id: $0.rawValue) }
         case .feedback, .response: return [self]
-        }
-    }
-
-    /// Whether the project has the thing.
-    fileprivate func exists(_ names: Names, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-        switch kind {
-        case .issue: try snapshot.issue(IssueID(rawValue: id)).map { names.apps[$0.app] != nil } ?? false
-        case .feedback: try snapshot.feedback(FeedbackID(rawValue: id))?.project == names.projectID
-        case .response: try snapshot.responseState(ResponseID(rawValue: id))?.project == names.projectID
         }
     }
 }

@@ -287,7 +287,8 @@ struct EventMembers: Sendable {
                 }
             }
         } catch {
-            preconditionFailure("The server keeps valid attributes only.")
+            // The rest of the row is shown.
+            return texts
         }
         return texts
     }

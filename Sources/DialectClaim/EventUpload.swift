@@ -27,6 +27,8 @@ struct EventUpload {
         var sighting: AppUser.Sighting
         /// The error reports of rows, by the place of the row.
         var errors: [Int: ErrorReport] = [:]
+        /// The imported events that a later event of the import replaces.
+        var replaced: [(hash: RowHash, at: Instant)] = []
     }
 
     private let caller: Caller
@@ -35,11 +37,11 @@ struct EventUpload {
     private let app: App
     private let country: String?
 
-    /// The number of imported events that a later event of the import replaces.
-    private(set) var replaced = 0
-
     var parts: [Collect.Part] {
-        uploads.map { Collect.Part(user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors) }
+        uploads.map {
+            Collect.Part(
+                user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors, replaced: $0.replaced)
+        }
     }
 
     /// Makes the correction of a known event; nil for an upload that corrects no events.
@@ -168,12 +170,13 @@ struct EventUpload {
         }
         for place in uploads.indices {
             let upload = uploads[place]
-            let passed = zip(upload.rows, upload.events).compactMap { row, event in
-                row.recognition.flatMap { last[$0] == event ? nil : event }
+            var gone: Set<Int> = []
+            for (row, event) in zip(upload.rows, upload.events) {
+                guard let hash = row.recognition, last[hash] != event else { continue }
+                uploads[place].replaced.append((hash, row.at))
+                gone.insert(event)
             }
-            if passed.isEmpty { continue }
-            replaced += passed.count
-            let gone = Set(passed)
+            if gone.isEmpty { continue }
             (uploads[place].rows, uploads[place].errors) = ([], [:])
             for (index, event) in upload.events.enumerated() where !gone.contains(event) {
                 uploads[place].errors[uploads[place].rows.count] = upload.errors[index]
@@ -327,7 +330,7 @@ struct ClaimEvent {
     private static let noText = "must be a string"
     private static let attributeUnits = 200
     private static let stackUnits = 16_000
-    private static let futureMilliseconds: Int64 = 5 * 60_000
+    private static let futureMilliseconds = Collect.aheadMilliseconds
     private static let pastMilliseconds: Int64 = 30 * 86_400_000
     /// The moments whose year has four digits, because answers and cursors write four digits: from the year 1 on.
     private static let moments: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
@@ -341,7 +344,7 @@ struct ClaimEvent {
             try value.forEachMember(at: "event") { key, value throws(JSONFault) in
                 switch key {
                 case "custom_attributes": try readAttributes(value)
-                case "supported_languages": supportedLanguages = ClaimEvent.languages(value)
+                case "supported_languages": supportedLanguages = try ClaimEvent.languages(value)
                 case "is_dev": isDevelopment = value.kind == .bool ? try value.bool(at: "is_dev") : nil
                 case "timestamp": timestamp = value
                 default:
@@ -487,11 +490,19 @@ struct ClaimEvent {
         return String(text.unicodeScalars[..<end])
     }
 
-    private static func languages(_ value: JSONValue) -> String? {
+    /// The languages of an app as an event has them; nil for a value that is no list. What is no text is left out.
+    private static func languages(_ value: JSONValue) throws(JSONFault) -> String? {
         guard value.kind == .array else { return nil }
+        var languages: [String] = []
+        try value.forEachElement(at: "supported_languages") { language throws(JSONFault) in
+            guard let text = try? language.string(at: ""), languages.count < SettingsEdit.languagesAtMost else {
+                return
+            }
+            if text.unicodeScalars.count <= SettingsEdit.languageCharacters { languages.append(text) }
+        }
         var json = JSONWriter()
-        json.copy(value)
-        return json.bytes.count <= 4096 ? String(decoding: json.bytes, as: UTF8.self) : nil
+        json.array { json in for language in languages { json.string(language) } }
+        return String(decoding: json.bytes, as: UTF8.self)
     }
 
     static func isUUID(_ text: String) -> Bool { isUUID(text.utf8.span) }

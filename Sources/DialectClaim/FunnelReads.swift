@@ -13,9 +13,9 @@ enum FunnelReads {
             operation: Operation(
                 id: "query_funnel", summary: "Counts the users of each step of a funnel.",
                 description: """
-                    The range begins 30 days ago without since. In the open mode, a user of a step counts for all earlier steps. \
-                    In the closed mode, a user counts for a step if the user's first such step is later than the first one before \
-                    it. A query with group_by counts a user in each group.
+                    The range begins 30 days ago without since, and ends now without until. In the open mode, a user of a step \
+                    counts for all earlier steps. In the closed mode, a user counts for a step if the user's first such step is \
+                    later than the first one before it. A query with group_by counts a user in each group.
                     """,
                 query: RowFilter.parameters(["app_version", "environment"], isOfProject: true) + [
                     .init("mode", .string("open by default.", oneOf: ["open", "closed"])),
@@ -38,6 +38,8 @@ enum FunnelReads {
                             request, caller, tools, ["app_version", "environment"], isOfProject: true)
                         let start = caller.now.advanced(byMilliseconds: -30 * MetricReads.day)
                         filter.range.since = filter.range.since ?? start
+                        // An event may come up to five minutes before its moment.
+                        filter.range.until = filter.range.until ?? caller.now.advanced(byMilliseconds: 1)
                         let query = try ReadQuery(request)
                         let mode = try query.condition("mode") ?? "open"
                         guard mode == "open" || mode == "closed" else {

@@ -58,9 +58,9 @@ enum IngestCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(ClaimFault) {
                         let upload = try EventUpload.read(request, caller, tools, kind)
-                        let (rejected, replaced) = (upload.rejected, upload.replaced)
+                        let rejected = upload.rejected
                         return PreparedCall(Collect(upload.parts, correct: upload.correct)) { reply, _ in
-                            answer(reply, rejected, replaced: replaced, kind)
+                            answer(reply, rejected, kind)
                         }
                     } catch {
                         throw error.rejection()
@@ -69,14 +69,14 @@ enum IngestCalls {
     }
 
     private static func answer(
-        _ collected: Collected, _ rejected: [(index: Int, message: String)], replaced: Int, _ kind: Kind
+        _ collected: Collected, _ rejected: [(index: Int, message: String)], _ kind: Kind
     ) -> Response {
         IdentityCalls.json { json in
             json.key("accepted")
             json.integer(collected.accepted)
             if kind == .importing {
                 json.key("updated")
-                json.integer(collected.repeated + replaced)
+                json.integer(collected.repeated)
             }
             json.key("rejected")
             json.integer(rejected.count)

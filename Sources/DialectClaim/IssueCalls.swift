@@ -145,7 +145,7 @@ enum IssueCalls {
                         json.text(tally.hasMore ? occurrences.last.map { RowCursor.text(after: $0.row.stored) } : nil)
                         json.key("occurrence_has_more")
                         json.bool(tally.hasMore)
-                        CommentCalls.write(comments, names, &json)
+                        CommentCalls.write(comments, under: CommentSubject(.issue, id: root.rawValue), names, &json)
                         json.key("attachments")
                         json.array { json in
                             for attached in attachments.items { json.object { write(attached, &$0) } }

@@ -16,7 +16,8 @@ struct RowFilter: Sendable {
     /// Whether the filter names something that the key may not see. Then no row matches.
     private(set) var isEmpty = false
     private var app: Int64?
-    private var isDevelopment: Bool?
+    /// Whether the rows are of development builds; nil for rows of both kinds of builds.
+    private(set) var isDevelopment: Bool?
     private var levels: Set<String>?
     private var equal: [(member: String, value: String)] = []
     private var among: (member: String, values: Set<String>)?

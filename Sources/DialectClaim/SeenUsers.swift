@@ -109,11 +109,9 @@ struct SeenUsers: Sendable {
     /// Takes the users of a group.
     private mutating func take(_ group: Group, _ snapshot: any Snapshot) throws(StoreFault) {
         for member in group.members where snapshot.person(member, in: filter.project) != nil {
-            for identity in try snapshot.identities(of: member)
-            where identity.type == .claimUserID || identity.type == .claimAnonymousID {
-                let link = (link: Int64(0), person: member, type: identity.type, value: identity.value)
-                if let user = try UserReads.user(link, snapshot), filter.includes(user) { page.take(user) }
-            }
+            guard let identity = UserReads.shownID(among: try snapshot.identities(of: member)) else { continue }
+            let link = (link: Int64(0), person: member, type: identity.type, value: identity.value)
+            if let user = try UserReads.user(link, snapshot), filter.includes(user) { page.take(user) }
         }
     }
 

@@ -23,11 +23,12 @@ struct AppDescription: Sendable {
         do throws(JSONFault) {
             try JSONParser().read(Array(text.utf8)) { root throws(JSONFault) in
                 try root.forEachElement(at: "") { language throws(JSONFault) in
-                    languages.append(try language.string(at: ""))
+                    // An older version of the server kept lists as events had them.
+                    if language.kind == .string { languages.append(try language.string(at: "")) }
                 }
             }
         } catch {
-            preconditionFailure("The server keeps valid languages only.")
+            return languages
         }
         return languages
     }
@@ -38,8 +39,8 @@ struct SettingsEdit: Sendable {
     private(set) var name: String?
     private(set) var settings: ClaimSettings.Edit = [:]
 
-    private static let languagesAtMost = 200
-    private static let languageCharacters = 35
+    static let languagesAtMost = 200
+    static let languageCharacters = 35
 
     /// Reads the changes of a project or an app; a mistake in a member is a fault, and so is a body without changes.
     static func read(

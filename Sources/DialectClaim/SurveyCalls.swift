@@ -294,7 +294,9 @@ private struct SurveyForm {
             case "slug":
                 hasSlug = true
                 slug = value.kind == .string ? try value.string(at: "slug") : nil
-            case "app_id": app = value.kind == .string ? try value.string(at: "app_id") : nil
+            case "app_id":
+                app = value.kind == .string ? try value.string(at: "app_id") : nil
+                if app == nil, !value.isNull { note("app_id must be a string") }
             case "name":
                 let name = value.kind == .string ? try value.string(at: "name").trimmed : ""
                 if !(1...SurveyForm.nameCharacters).contains(name.unicodeScalars.count) {

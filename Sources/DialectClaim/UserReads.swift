@@ -117,7 +117,7 @@ enum UserReads {
                             }
                             json.key("cursor")
                             let last = page.hasMore ? page.users.last : nil
-                            json.text(last.map { ListCursor.text(filter.moment($0), .user, $0.id.rawValue) })
+                            json.text(last.map { ListCursor.text(filter.moment($0), .user, $0.person.rawValue) })
                             json.key("has_more")
                             json.bool(page.hasMore)
                         }
@@ -140,11 +140,10 @@ enum UserReads {
         }
 
         mutating func take(_ user: User) {
-            let place = (filter.moment(user), user.id.rawValue)
+            // Two users of a group can have the same id and the same moment, but each person is one user.
+            let place = (filter.moment(user), user.person.rawValue)
             if let before = filter.before, place >= (before.at, before.number) { return }
-            // A person can have two ids, for which the list has two entries.
-            let index =
-                users.firstIndex { (filter.moment($0), $0.id.rawValue) < place } ?? users.count
+            let index = users.firstIndex { (filter.moment($0), $0.person.rawValue) < place } ?? users.count
             if index == filter.limit {
                 hasMore = true
                 return
@@ -182,23 +181,18 @@ enum UserReads {
     private static func user(_ id: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> User? {
         let claims = snapshot.group(of: id).merges.filter { $0.rule == .claim && $0.from == id }
         for person in [id] + claims.map(\.into) {
-            for identity in try snapshot.identities(of: person) {
-                guard identity.type == .claimUserID || identity.type == .claimAnonymousID,
-                    let user = try user((0, person, identity.type, identity.value), snapshot), user.id == id
-                else { continue }
-                return user
-            }
+            guard let identity = shownID(among: try snapshot.identities(of: person)),
+                let user = try user((0, person, identity.type, identity.value), snapshot), user.id == id
+            else { continue }
+            return user
         }
         return nil
     }
 
     /// The id of a user, found by a person that holds the user id.
     static func userID(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> PersonID? {
-        for identity in try snapshot.identities(of: person)
-        where identity.type == .claimUserID || identity.type == .claimAnonymousID {
-            if let user = try user((0, person, identity.type, identity.value), snapshot) { return user.id }
-        }
-        return nil
+        guard let identity = shownID(among: try snapshot.identities(of: person)) else { return nil }
+        return try user((0, person, identity.type, identity.value), snapshot)?.id
     }
 
     // MARK: - Locales
@@ -329,8 +323,28 @@ enum UserReads {
 
     // MARK: - Users
 
+    /// The user id that lists show for a person with some identities: the known id, or else the anonymous id. A person that got
+    /// further ids from an administrator is still one user, as in rows (``UserNames``).
+    static func shownID(among identities: [HeldIdentity]) -> HeldIdentity? {
+        identities.first { $0.type == .claimUserID } ?? identities.first { $0.type == .claimAnonymousID }
+    }
+
+    /// The user ids that lists show for people, as hashes (``shownID(among:)``).
+    static func shownIDs(
+        of people: [PersonID], _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [PersonID: IdentityKey] {
+        var shown: [PersonID: (type: IdentityType, key: IdentityKey)] = [:]
+        for held in try snapshot.keys(of: [.claimUserID, .claimAnonymousID], heldBy: people) {
+            if let known = shown[held.person], known.type == .claimUserID || held.type != .claimUserID { continue }
+            shown[held.person] = (held.type, held.key)
+        }
+        return shown.mapValues(\.key)
+    }
+
     /// A user for readers, with the anonymous ids that the user has claimed.
     struct User: Sendable {
+        /// The person that holds the user id.
+        let person: PersonID
         /// The person whose id is the user's id, if that person is still in the group.
         let id: PersonID
         let userID: String
@@ -353,12 +367,7 @@ enum UserReads {
         let group = snapshot.group(of: link.person)
         var claimedFrom: [String] = []
         if link.type == .claimAnonymousID {
-            if group.count > 1, try snapshot.totals(of: group).identities[.claimUserID, default: 0] > 0 {
-                // An administrator may have given a user id to a person of an anonymous id: then the list shows the person
-                // twice.
-                let own = try snapshot.identities(of: link.person).contains { $0.type == .claimUserID }
-                if !own { return nil }
-            }
+            if group.count > 1, try snapshot.totals(of: group).identities[.claimUserID, default: 0] > 0 { return nil }
         } else {
             // An anonymous person may have been claimed by two users of the group.
             var claimed: Set<PersonID> = []
@@ -374,7 +383,7 @@ enum UserReads {
         user.take(folded)
         let properties: FoldedAttributes = try snapshot.fold(.properties, of: group)
         return User(
-            id: snapshot.areOne(user.idPerson, link.person) ? user.idPerson : link.person,
+            person: link.person, id: snapshot.areOne(user.idPerson, link.person) ? user.idPerson : link.person,
             userID: link.value, isAnonymous: link.type == .claimAnonymousID, claimedFrom: claimedFrom,
             user: user,
             properties: properties.entries.mapValues { String(decoding: $0.value, as: UTF8.self) })
@@ -478,9 +487,13 @@ struct UserSearch<Finding: UserFinding>: Sendable {
             let links = try snapshot.holders(
                 of: [.claimUserID, .claimAnonymousID], in: filter.project, before: before, limit: UserSearch.usersAtOnce
             )
+            let shown = try UserReads.shownIDs(of: links.map(\.person), snapshot)
             for link in links {
                 before = link.link
-                if let user = try UserReads.user(link, snapshot), filter.includes(user) { finding.take(user) }
+                let key = IdentityKey(link.type, link.value.utf8.span, in: filter.project, hash: snapshot.hash)
+                guard shown[link.person] == key, let user = try UserReads.user(link, snapshot), filter.includes(user)
+                else { continue }
+                finding.take(user)
             }
             if links.count < UserSearch.usersAtOnce { return false }
             lookedAt += links.count

@@ -141,7 +141,7 @@ struct TimelineBuckets: Sendable {
     mutating func read(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         let page = try Timeline(of: person, filter, snapshot)
         for row in page.rows { add(row) }
-        rowsRead += page.rows.count
+        rowsRead += page.lookedAt
         filter.cursor = page.next
         isComplete = page.next == nil
         return isComplete || rowsRead >= TimelineBuckets.rowsAtMost

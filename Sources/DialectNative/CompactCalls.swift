@@ -35,27 +35,31 @@ package enum CompactCalls {
                         server starts a compaction after each erasure, and once a day.
                         """,
                     responses: [.init(.accepted, "It has begun.", schema: schema)] + Native.problems([])),
-                action: .answer { _, _, _ in
+                action: .answer { _, caller, tools in
                     sources.compact()
-                    return answer(.accepted, sources.compaction())
+                    let isWhole = Native.mayKnowServer(caller, tools.directory)
+                    return answer(.accepted, sources.compaction(), isWhole: isWhole)
                 }),
             Endpoint(
                 .get, "/onym/v1/compact", scope: .consoleRead,
                 operation: Operation(
                     id: "compaction_get", summary: "Answers the progress of a compaction.",
                     responses: [.init(.ok, "The progress.", schema: schema)] + Native.problems([])),
-                action: .answer { _, _, _ in answer(.ok, sources.compaction()) }),
+                action: .answer { _, caller, tools in
+                    answer(.ok, sources.compaction(), isWhole: Native.mayKnowServer(caller, tools.directory))
+                }),
         ]
     }
 
-    private static func answer(_ code: HTTPMessage.Status, _ status: Status) -> Response {
+    /// - Parameter isWhole: whether the caller may know figures of the whole server.
+    private static func answer(_ code: HTTPMessage.Status, _ status: Status, isWhole: Bool) -> Response {
         Native.json(code) { json in
             json.key("running")
             json.bool(status.isRunning)
             json.key("waits_for_readers")
             json.bool(status.isHeld)
             json.key("pages_given_back")
-            json.integer(status.pages)
+            if isWhole { json.integer(status.pages) } else { json.null() }
             json.key("done_at")
             json.moment(status.doneAt)
         }
@@ -63,7 +67,9 @@ package enum CompactCalls {
 
     private static let schema = Schema.object([
         .init("running", .boolean(), required: true), .init("waits_for_readers", .boolean(), required: true),
-        .init("pages_given_back", .integer(), required: true),
+        .init(
+            "pages_given_back", .anyOf([.integer("Null for an administrator of one of several projects."), .null]),
+            required: true),
         .init("done_at", .anyOf([.string(), .null]), required: true),
     ])
 }

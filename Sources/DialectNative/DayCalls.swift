@@ -113,7 +113,8 @@ enum DayCalls {
                         + ["people_made", "linked", "undone", "split", "erased", "unproven"].map {
                             .init($0, .integer(), required: true)
                         })), required: true),
-        .init("read", .integer("The number of calls that the server read, now or before."), required: true),
+        .init(
+            "read", .integer("The number of the project's calls that the server read, now or before."), required: true),
         .init("complete", .boolean("Whether the counts have all calls of these days."), required: true),
         .init("since", .string("The moment from which on the counts have all calls."), required: true),
     ])

@@ -97,8 +97,9 @@ enum JobCalls {
     /// The jobs that the server knows without its store.
     private static func known(_ sources: Native.Sources, _ caller: Caller, _ tools: LoopTools) -> [Job] {
         var jobs = (sources.dryRuns()?.statuses(of: caller.project) ?? []).map(Job.init)
-        jobs.append(Job(sources.compaction()))
-        if Native.mayKnowServer(caller, tools.directory) { jobs.append(Job(sources.backups.status())) }
+        let isWhole = Native.mayKnowServer(caller, tools.directory)
+        jobs.append(Job(sources.compaction(), isWhole: isWhole))
+        if isWhole { jobs.append(Job(sources.backups.status())) }
         return jobs
     }
 
@@ -181,11 +182,12 @@ private struct Job: Sendable {
         rate = status.endedAt.flatMap { Job.rate(status.place.rawValue, from: status.begunAt, to: $0) }
     }
 
-    init(_ status: CompactCalls.Status) {
+    /// - Parameter isWhole: whether the caller may know figures of the whole server.
+    init(_ status: CompactCalls.Status, isWhole: Bool) {
         id = "compact"
         kind = "compact"
         state = status.isHeld ? "waiting" : status.isRunning ? "running" : status.doneAt == nil ? "idle" : "done"
-        done = Int64(status.pages)
+        done = isWhole ? Int64(status.pages) : 0
         endedAt = status.isRunning ? nil : status.doneAt
     }
 

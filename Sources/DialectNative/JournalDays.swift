@@ -115,9 +115,11 @@ package struct JournalDays: Sendable {
             let known = snapshot.physical.derived?.sums?.value(key(of: (end - 1) / block), Block.self),
             let moments = known.moments, moments.upperBound <= now
         else { return false }
-        for (day, counts) in known.days { add(counts, on: day) }
+        for (day, counts) in known.days {
+            add(counts, on: day)
+            callsRead += counts.calls.values.reduce(0, +)
+        }
         since = min(since, max(first, moments.lowerBound))
-        callsRead += Int(block)
         advance(to: end - block)
         return true
     }
@@ -145,7 +147,6 @@ package struct JournalDays: Sendable {
                 isComplete = true
                 break
             }
-            callsRead += 1
             callsReadNow += 1
             if call.kind == .clockStep { steppedTo = call.at }
             // The clock was ahead at a call in the future, until a step back.
@@ -153,7 +154,9 @@ package struct JournalDays: Sendable {
             // The clock went back afterwards.
             if moment < first { continue }
             since = min(since, moment)
+            // Other projects' calls are nothing that the answer may tell.
             guard call.project == project else { continue }
+            callsRead += 1
             let day = moment.milliseconds / JournalDays.dayMilliseconds
             let one = Counts(call)
             add(one, on: day)

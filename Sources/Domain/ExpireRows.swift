@@ -25,6 +25,10 @@ package struct ExpiredRows: Equatable, Sendable {
         return packer.bytes
     }
 
+    /// Whether another end takes the place of this one: a later one, or any if this one lies in the future. Such an end was set while the
+    /// clock was ahead, and would keep all newer rows until the clock came there again.
+    package func isEarlier(than other: Instant, at now: Instant) -> Bool { before < other || before > now }
+
     package func includes(at moment: Instant, _ number: RowNumber) -> Bool { moment < before && number <= upTo }
 }
 
@@ -74,13 +78,15 @@ package struct ExpireRows: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 + 64 * ends.count }
 
-    /// Keeps the ends that are later than the present ends, and throws nothing. An end never goes back, because the rows before
-    /// it are removed.
+    /// Keeps the ends that are later than the present ends, and throws nothing. An end goes back only from the future, because the rows
+    /// before it are removed.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         var changes: [Change] = []
         for (kind, end) in ends.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             let key = ExpiredRows.key(of: kind, in: project)
-            if let known = ExpiredRows(packed: view.document(key)), known.before >= end.before { continue }
+            if let known = ExpiredRows(packed: view.document(key)), !known.isEarlier(than: end.before, at: stamp.at) {
+                continue
+            }
             changes.append(.documentPut(key, .nobody, end.packed))
         }
         if let history {

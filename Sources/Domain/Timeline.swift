@@ -3,6 +3,8 @@ package struct Timeline: Sendable {
     package let rows: [StoredRow]
     /// The start of the next page; nil at the end.
     package let next: Cursor?
+    /// The number of rows that were read for the page, also of those that the filter leaves out.
+    package let lookedAt: Int
 
     /// The rows that a page should have.
     package struct Filter: Sendable {
@@ -112,7 +114,7 @@ package struct Timeline: Sendable {
             let isIncluded = chains[newest].aliases?.contains { $0.includes(row.row) } ?? true
             if isIncluded, filter.includes(row.row) { rows.append(row) }
         }
-        self.rows = rows
+        (self.rows, self.lookedAt) = (rows, lookedAt)
         let isMore = try Timeline.newest(&chains, before: filter.cursor?.before, snapshot) != nil
         // The cursor has room for some chains. Other chains are read again from their last row.
         let positions = chains.prefix(Timeline.chainsPerCursor).map(\.position)

@@ -25,7 +25,7 @@ package struct Retention: Equatable, Sendable {
                 if let known { all[kind] = known }
                 guard let days = days[kind], snapshot.lastRow.rawValue > 0 else { continue }
                 let before = Retention.hour(days, before: now)
-                if let known, known.before >= before { continue }
+                if let known, !known.isEarlier(than: before, at: now) { continue }
                 let end = ExpiredRows(before: before, upTo: snapshot.lastRow)
                 (all[kind], later[kind]) = (end, end)
             }

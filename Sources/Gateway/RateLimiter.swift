@@ -30,10 +30,11 @@ package final class RateLimiter: Sendable {
         package func use(at now: Instant) -> Bool {
             let (now, before) = (now.milliseconds, usedAt.load(ordering: .relaxed))
             // Most calls write nothing here, so that loops do not compete for this cache line.
-            if now - before < 1000 { return false }
+            // The clock may have gone back.
+            if (0..<1000).contains(now - before) { return false }
             usedAt.store(now, ordering: .relaxed)
             let noted = notedAt.load(ordering: .relaxed)
-            if noted != 0, now - noted < KeyBucket.noteMilliseconds { return false }
+            if noted != 0, (0..<KeyBucket.noteMilliseconds).contains(now - noted) { return false }
             let (isMine, _) = notedAt.compareExchange(expected: noted, desired: now, ordering: .relaxed)
             return isMine && noted != 0
         }

@@ -415,6 +415,7 @@ final class Connection: StreamOwner {
         let response = incoming?.refuse(refusal) ?? loop.configuration.refuse(refusal, context.id)
         incoming?.sink?.abandon()
         incoming = nil
+        body = []
         isSinkWaiting = false
         stage = .finishing
         answer(response, context)
@@ -432,8 +433,18 @@ final class Connection: StreamOwner {
         stream.queuedBytes > 0 || waiting.first?.rest != nil || output.count + answeredBytes > loop.limits.outputBytes
     }
 
-    /// The bytes that wait in memory for the client, and the time since which the client has read nothing.
-    var backlog: (bytes: Int, stalledAt: UInt64) {
+    /// The bytes of an incomplete body in memory, and the end of its time.
+    var gathered: (bytes: Int, until: UInt64) { incoming == nil ? (0, .max) : (body.count, deadline.at) }
+
+    /// Ends a request whose body takes too long.
+    func giveUpBody() {
+        guard stage == .open, incoming != nil else { return }
+        refuse(.requestTimeout)
+        settle()
+    }
+
+    /// The bytes that wait in memory for the client, and the end of the time in which the client has to read some.
+    var backlog: (bytes: Int, until: UInt64) {
         let bodies = waiting.reduce(0) { $0 + ($1.rest?.keptBytes ?? 0) }
         return (stream.queuedBytes + output.count + answeredBytes + bodies, stalled?.at ?? .max)
     }

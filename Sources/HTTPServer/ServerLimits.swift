@@ -27,6 +27,9 @@ package struct ServerLimits: Equatable, Sendable {
     /// The bytes of all connections' output that may wait for clients. Beyond it, the server closes the connections that have
     /// read nothing for the longest time.
     package var allOutputBytes = 256 << 20
+    /// The bytes of all connections' bodies that are not complete. Beyond it, the server ends the requests whose bodies have taken the
+    /// longest. Their callers may be unknown yet.
+    package var allBodyBytes = 256 << 20
     /// The greatest part of an unwanted body that the server reads and drops.
     package var unwantedBodyBytes = 1 << 20
 

@@ -133,23 +133,30 @@ final class ServerLoop: @unchecked Sendable {
         endRound()
     }
 
-    /// Closes connections if too much output waits in total: first the connections that have read nothing for the longest
-    /// time.
+    /// Ends what the slowest clients do if too much output waits, or too many bytes of bodies: first the connections that have read
+    /// nothing for the longest time, and the bodies that have taken the longest.
     private func shed() {
-        var backlogs: [(bytes: Int, stalledAt: UInt64, connection: Connection)] = []
+        shed(limits.allOutputBytes, \.backlog) { $0.close() }
+        shed(limits.allBodyBytes, \.gathered) { $0.giveUpBody() }
+    }
+
+    private func shed(
+        _ limit: Int, _ kept: (Connection) -> (bytes: Int, until: UInt64), _ end: (Connection) -> Void
+    ) {
+        var all: [(bytes: Int, until: UInt64, connection: Connection)] = []
         var total = 0
         for connection in connections {
             guard let connection else { continue }
-            let backlog = connection.backlog
-            if backlog.bytes > 0 { backlogs.append((backlog.bytes, backlog.stalledAt, connection)) }
-            total += backlog.bytes
+            let (bytes, until) = kept(connection)
+            if bytes > 0 { all.append((bytes, until, connection)) }
+            total += bytes
         }
         // Each loop has an equal share of the limit.
-        let limit = limits.allOutputBytes / max(1, configuration.loops)
+        let limit = limit / max(1, configuration.loops)
         guard total > limit else { return }
-        for (bytes, _, connection) in backlogs.sorted(by: { ($0.stalledAt, $1.bytes) < ($1.stalledAt, $0.bytes) }) {
+        for (bytes, _, connection) in all.sorted(by: { ($0.until, $1.bytes) < ($1.until, $0.bytes) }) {
             if total <= limit { break }
-            connection.close()
+            end(connection)
             total -= bytes
         }
     }

@@ -53,6 +53,9 @@ public struct Configuration: Sendable {
     public var entitlementsOfProducts: [String: [String]] = [:]
     /// The device's shop; nil for the platform's own shop: the App Store where StoreKit exists.
     public var shop: (any Shop)?
+    /// Whether the SDK finishes the transactions of the device's shop that the server knows. An app that sells by itself finishes
+    /// them itself.
+    package var finishesTransactions = true
     /// The hosts of calls of the IDSync dialect, for apps that have several hosts.
     public var idSyncHosts = IDSyncHosts()
     /// The consent of this device, in the form of the IDSync dialect, for users without a consent of their own.

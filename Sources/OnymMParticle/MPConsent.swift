@@ -66,8 +66,7 @@ public class MPCCPAConsent {
 /// The consents of a person. They go with each upload, and block nothing.
 public class MPConsentState {
     private var consents: [String: MPGDPRConsent] = [:]
-    /// The consent under the law of California.
-    public private(set) var ccpaConsentState: MPCCPAConsent?
+    private var ccpa: MPCCPAConsent?
 
     /// Makes a state without consents.
     public init() {}
@@ -88,23 +87,25 @@ public class MPConsentState {
     public func removeGDPRConsentState(withPurpose purpose: String) {
         consents[purpose.trimmingCharacters(in: .whitespacesAndNewlines).lowercased()] = nil
     }
+    /// The consent under the law of California.
+    public func ccpaConsentState() -> MPCCPAConsent? { ccpa }
     /// Sets the consent under the law of California.
-    public func setCCPAConsent(_ consent: MPCCPAConsent) { ccpaConsentState = consent }
+    public func setCCPA(_ consent: MPCCPAConsent) { ccpa = consent }
     /// Removes the consent under the law of California.
-    public func removeCCPAConsent() { ccpaConsentState = nil }
+    public func removeCCPAConsentState() { ccpa = nil }
 
     private static let sale = "data_sale_opt_out"
 
     init?(_ json: JSON) {
         guard let members = json.members else { return nil }
         for (purpose, consent) in members["gdpr"]?.members ?? [:] { consents[purpose] = MPGDPRConsent(consent) }
-        ccpaConsentState = members["ccpa"]?[MPConsentState.sale].map(MPCCPAConsent.init)
+        ccpa = members["ccpa"]?[MPConsentState.sale].map(MPCCPAConsent.init)
     }
 
     var wire: JSON {
         .sparse([
             "gdpr": consents.isEmpty ? .null : .object(consents.mapValues(\.wire)),
-            "ccpa": ccpaConsentState.map { [MPConsentState.sale: $0.wire] } ?? .null,
+            "ccpa": ccpa.map { [MPConsentState.sale: $0.wire] } ?? .null,
         ])
     }
 }

@@ -107,8 +107,8 @@ extension MParticle {
     }
 
     /// Inert: adds an extension of the vendor's SDK; always false.
-    public func registerExtension(_ extension: Any) -> Bool {
-        note("registerExtension(_:)")
+    public static func registerExtension(_ extension: Any) -> Bool {
+        sharedInstance().note("registerExtension(_:)")
         return false
     }
 

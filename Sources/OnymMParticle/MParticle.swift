@@ -14,6 +14,10 @@ public final class MParticle: @unchecked Sendable {
     /// The instances that send what was left under former keys.
     private var former: [OnymClient] = []
     private var token: Data?
+    /// Whether the app set the token before the start, and no call has sent it yet.
+    private var hasEarlyToken = false
+    /// The app's word about an opt-out from before the start.
+    private var earlyOptOut: Bool?
 
     package init() {}
 
@@ -51,7 +55,7 @@ public final class MParticle: @unchecked Sendable {
         set { core?.logLevel = newValue.core }
     }
 
-    /// Whether sessions begin and end by themselves.
+    /// Whether sessions follow the app into the background and back. Events begin sessions in any case.
     public var automaticSessionTracking: Bool { lock.withLock { options?.automaticSessionTracking ?? true } }
 
     /// The seconds in the background after which a session ends.
@@ -76,9 +80,10 @@ public final class MParticle: @unchecked Sendable {
             sendLeft(in: onym, options)
             onym.identity.identify(
                 options.identifyRequest?.request,
-                callback: { result in
+                callback: { [self] result in
                     if let consent, let user = try? result.get().user { onym.users.setConsent(consent, of: user) }
                     MPIdentityApi.end(completion.value, result, onym)
+                    if case .success = result { sendEarlyToken(by: onym) }
                 })
         } catch {
             MPIdentityApi.end(completion.value, .failure(error), nil)
@@ -93,6 +98,10 @@ public final class MParticle: @unchecked Sendable {
         let new = try OnymClient(try options.core())
         onym = new
         self.options = options
+        // Before all that the SDK would keep about the person.
+        if let isOut = earlyOptOut.take() {
+            if isOut { new.optOut() } else { new.optIn() }
+        }
         for name in options.inert + (options.networkOptions?.inert ?? []) {
             new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here")
         }
@@ -258,7 +267,7 @@ public final class MParticle: @unchecked Sendable {
 
     private func log(_ base: MPBaseEvent, _ event: @autoclosure () -> Event) {
         guard let core, base.shouldUploadEvent else { return }
-        if base.shouldBeginSession { sessions?.beginIfAutomatic() }
+        if base.shouldBeginSession { sessions?.begin() }
         log(event(), core)
     }
 
@@ -271,7 +280,7 @@ public final class MParticle: @unchecked Sendable {
     /// Logs an event that has no object of its own.
     private func log(_ event: Event) {
         guard let core else { return }
-        sessions?.beginIfAutomatic()
+        sessions?.begin()
         log(event, core)
     }
 
@@ -356,23 +365,29 @@ public final class MParticle: @unchecked Sendable {
     /// Sets the person's answer to the question about tracking. Unless it is `authorized`, the SDK sends no advertising id.
     /// - Parameters:
     ///   - status: the person's answer.
-    ///   - attStatusTimestampMillis: the time of the answer in milliseconds since 1970; nil for now.
+    ///   - attStatusTimestampMillis: the time of the answer in milliseconds since 1970; nil for now, or for the known time of the
+    ///     same answer.
     public func setATTStatus(
         _ status: MPATTAuthorizationStatus, withATTStatusTimestampMillis attStatusTimestampMillis: NSNumber?
     ) {
         core?.users.setTracking(status.core, at: attStatusTimestampMillis.map(Date.init))
     }
 
-    /// Whether the person has opted out.
+    /// Whether the person has opted out. A value from before the start counts from the start on.
     public var optOut: Bool {
-        get { core?.isOptedOut ?? false }
+        get {
+            let (running, early) = lock.withLock { (onym, earlyOptOut) }
+            return running?.isOptedOut ?? early ?? false
+        }
         set {
-            guard newValue else {
-                core?.optIn()
-                return
+            let running = lock.withLock {
+                if onym == nil { earlyOptOut = newValue }
+                return onym
             }
-            core?.optOut()
-            if let core { removeLeft(in: core) }
+            guard let running else { return }
+            guard newValue else { return running.optIn() }
+            running.optOut()
+            removeLeft(in: running)
         }
     }
 
@@ -384,14 +399,31 @@ public final class MParticle: @unchecked Sendable {
         core.flush(callback: { _ in })
     }
 
-    /// The token for push notifications. A new token becomes a name of the current user's device.
+    /// The token for push notifications. A new token becomes a name of the current user's device; the SDK sends a token from before
+    /// the start when it knows the user.
     public var pushNotificationToken: Data? {
         get { lock.withLock { token } }
         set {
-            lock.withLock { token = newValue }
-            let text = newValue.map { $0.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() }
-            core?.identity.modify(IdentityRequest([.pushToken: text])) { _ in }
+            let running = lock.withLock {
+                (token, hasEarlyToken) = (newValue, onym == nil)
+                return onym
+            }
+            if let running { sendToken(newValue, by: running) }
         }
+    }
+
+    private func sendToken(_ token: Data?, by onym: OnymClient) {
+        let text = token.map { $0.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() }
+        onym.identity.modify(IdentityRequest([.pushToken: text]), callback: { _ in })
+    }
+
+    /// Sends the token from before the start, once.
+    private func sendEarlyToken(by onym: OnymClient) {
+        let (isEarly, early) = lock.withLock {
+            defer { hasEarlyToken = false }
+            return (hasEarlyToken, token)
+        }
+        if isEarly { sendToken(early, by: onym) }
     }
 
     /// Takes the token for push notifications.

@@ -102,7 +102,8 @@ public final class MParticleOptions {
     public var logLevel = MPILogLevel.none
     /// A function that gets the lines of the log; nil for the system's log.
     public var customLogger: ((String) -> Void)?
-    /// Whether sessions begin and end with the app's life cycle, and with events.
+    /// Whether sessions follow the app into the background and back. Without it, the start and events begin a session, and
+    /// `endSession()` ends it.
     public var automaticSessionTracking = true
     /// Whether a session begins at the start.
     public var shouldBeginSession = true
@@ -123,7 +124,7 @@ public final class MParticleOptions {
     public var deviceConsentState: MPConsentState?
     /// The person's answer to the question about tracking: a raw value of `MPATTAuthorizationStatus`.
     public var attStatus: NSNumber?
-    /// The time of the answer in milliseconds since 1970.
+    /// The time of the answer in milliseconds since 1970; nil for now, or for the known time of the same answer.
     public var attStatusTimestampMillis: NSNumber?
     /// A function that changes each upload of events; nil discards the upload. The function runs on any thread.
     public var onCreateBatch: (([AnyHashable: Any]) -> [AnyHashable: Any]?)?

@@ -53,9 +53,12 @@ final class Sessions: @unchecked Sendable {
     private let onym: OnymClient
     private let isAutomatic: Bool
     private let timeout: TimeInterval
-    /// Guards `current`.
+    /// Guards the next three properties.
     private let lock = NSLock()
     private var current: Session?
+    private var isInBackground = false
+    /// Whether the time-out ended a session while the app was in the background.
+    private var hasTimedOut = false
     private let watching = Ending()
 
     private static let file = "session"
@@ -64,9 +67,9 @@ final class Sessions: @unchecked Sendable {
     init(_ onym: OnymClient, isAutomatic: Bool, timeout: TimeInterval, begins: Bool) {
         (self.onym, self.isAutomatic, self.timeout) = (onym, isAutomatic, timeout)
         if let left = Session(kept: (try? onym.runtime.files.read(Sessions.file)).flatMap { JSON($0) }) {
-            if now - left.last > Int64(timeout * 1000) { logEnd(left, at: left.last) } else { current = left }
+            if isOver(left) { logEnd(left, at: left.last) } else { current = left }
         }
-        if isAutomatic, begins { begin() } else { keep() }
+        if begins { begin() } else { keep() }
         guard isAutomatic, let cycle = onym.runtime.configuration.lifeCycle ?? OnymClient.platformLifeCycle else {
             return
         }
@@ -85,19 +88,41 @@ final class Sessions: @unchecked Sendable {
 
     private func live(_ phase: LifeCyclePhase) {
         switch phase {
-        case .background, .termination: touch()
+        case .background:
+            touch()
+            lock.withLock { isInBackground = true }
+        case .termination: touch()
         case .foreground:
-            if let left = session, now - left.last > Int64(timeout * 1000) {
-                end(at: left.last)
-                begin()
+            // An app that the system has started in the background has never gone there.
+            endIfTimedOut(isBack: true)
+            let beginsAgain = lock.withLock {
+                defer { (isInBackground, hasTimedOut) = (false, false) }
+                return hasTimedOut
             }
+            if beginsAgain { begin() }
         case .unlocked: break
         }
+    }
+
+    /// Whether the last use of a session is longer ago than the time-out.
+    private func isOver(_ session: Session) -> Bool { now - session.last > Int64(timeout * 1000) }
+
+    /// Ends the session at its last use, if the app was in the background and the time-out is over.
+    private func endIfTimedOut(isBack: Bool = false) {
+        let left = lock.withLock { () -> Session? in
+            guard isBack || isInBackground, let session = current, isOver(session) else { return nil }
+            (current, hasTimedOut) = (nil, true)
+            return session
+        }
+        guard let left else { return }
+        logEnd(left, at: left.last)
+        keep()
     }
 
     /// The running session for an event of now. The event shows that the app is in use: a process that is killed later leaves
     /// a session that ended no earlier.
     func sessionOfEvent() -> Session? {
+        endIfTimedOut()
         let isOld = lock.withLock { current.map { now - $0.last >= Sessions.precision } ?? false }
         if isOld { touch() }
         return session
@@ -112,7 +137,9 @@ final class Sessions: @unchecked Sendable {
         keep()
     }
 
+    /// Begins a session, unless a session runs.
     func begin() {
+        endIfTimedOut()
         let new = Session(uuid: onym.runtime.uuid(), start: now)
         let isNew = lock.withLock {
             if current != nil { return false }
@@ -125,9 +152,6 @@ final class Sessions: @unchecked Sendable {
         event.details = new.details
         onym.log(event)
     }
-
-    /// Begins a session for an event, if the settings say so.
-    func beginIfAutomatic() { if isAutomatic { begin() } }
 
     func end() { end(at: now) }
 

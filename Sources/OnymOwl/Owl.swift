@@ -130,8 +130,8 @@ public enum Owl {
             cause = (known as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
         }
         log(
-            .error, error.localizedDescription, screenName, facts.merging(attributes ?? [:]) { $1 }, attachments, file,
-            function, line)
+            .error, error.localizedDescription, screenName, (attributes ?? [:]).merging(facts) { $1 }, attachments,
+            file, function, line)
     }
 
     private static func facts(_ error: any Error, _ prefix: String) -> [String: String] {
@@ -141,7 +141,7 @@ public enum Owl {
         ]
     }
 
-    private static func log(
+    fileprivate static func log(
         _ level: Event.Level, _ message: String, _ screen: String?, _ attributes: [String: String]?,
         _ attachments: [OwlAttachment]?, _ file: String, _ function: String, _ line: Int
     ) {
@@ -156,19 +156,35 @@ public enum Owl {
             attachments: (attachments ?? []).map(\.attachment))
     }
 
-    /// Logs a step of a funnel.
-    public static func step(_ name: String, attributes: [String: String]? = nil) {
-        info("step:\(name)", attributes: attributes)
+    /// Logs a step of a funnel. As with the vendor's SDK, the name is sent as a slug: `Cart opened` as `cart-opened`.
+    public static func step(
+        _ name: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        line: Int = #line
+    ) {
+        log(.info, "step:\(slug(name))", nil, attributes, nil, file, function, line)
     }
 
-    /// Logs a measure.
-    public static func recordMetric(_ metric: String, attributes: [String: String]? = nil) {
-        info("metric:\(metric):record", attributes: attributes)
+    /// Logs a measure. As with the vendor's SDK, the name is sent as a slug: `demo_app_opened` as `demo-app-opened`.
+    public static func recordMetric(
+        _ metric: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        line: Int = #line
+    ) {
+        log(.info, "metric:\(slug(metric)):record", nil, attributes, nil, file, function, line)
     }
 
-    /// Logs the start of an operation that takes time.
-    public static func startOperation(_ metric: String, attributes: [String: String]? = nil) -> OwlOperation {
-        OwlOperation(metric, attributes ?? [:])
+    /// Logs the start of an operation that takes time. As with the vendor's SDK, the name is sent as a slug.
+    public static func startOperation(
+        _ metric: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        line: Int = #line
+    ) -> OwlOperation {
+        OwlOperation(slug(metric), attributes ?? [:], file, function, line)
+    }
+
+    /// A name with the characters that the server accepts: lower-case letters, digits, and single hyphens between them.
+    private static func slug(_ name: String) -> String {
+        let words = name.lowercased().split { !$0.isASCII || !($0.isLetter || $0.isNumber) }
+        // A step may have any name. A name without such a character is better than no name.
+        return words.isEmpty ? name : words.joined(separator: "-")
     }
 
     // MARK: - Attribution and feedback
@@ -345,30 +361,42 @@ public struct OwlOperation: Sendable {
     private let tracking = UUID().uuidString
     private let start = Date()
 
-    init(_ metric: String, _ attributes: [String: String]) {
+    init(_ metric: String, _ attributes: [String: String], _ file: String, _ function: String, _ line: Int) {
         self.metric = metric
-        log("start", attributes)
+        log(.info, "start", attributes, file, function, line)
     }
 
-    private func log(_ phase: String, _ attributes: [String: String]) {
-        Owl.info("metric:\(metric):\(phase)", attributes: attributes.merging(["tracking_id": tracking]) { $1 })
+    private func log(
+        _ level: Event.Level, _ phase: String, _ attributes: [String: String], _ file: String, _ function: String,
+        _ line: Int
+    ) {
+        let all = attributes.merging(["tracking_id": tracking]) { $1 }
+        Owl.log(level, "metric:\(metric):\(phase)", nil, all, nil, file, function, line)
     }
 
     private var duration: [String: String] { ["duration_ms": "\(Int(Date().timeIntervalSince(start) * 1000))"] }
 
     /// Ends the operation with success.
-    public func complete(attributes: [String: String]? = nil) {
-        log("complete", duration.merging(attributes ?? [:]) { $1 })
+    public func complete(
+        attributes: [String: String]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.info, "complete", duration.merging(attributes ?? [:]) { $1 }, file, function, line)
     }
 
     /// Ends the operation with a failure.
-    public func fail(error: String, attributes: [String: String]? = nil) {
-        log("fail", duration.merging(["error": error]) { $1 }.merging(attributes ?? [:]) { $1 })
+    public func fail(
+        error: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        line: Int = #line
+    ) {
+        let facts = duration.merging(["error": error]) { $1 }
+        log(.error, "fail", facts.merging(attributes ?? [:]) { $1 }, file, function, line)
     }
 
     /// Ends the operation without a result.
-    public func cancel(attributes: [String: String]? = nil) {
-        log("cancel", duration.merging(attributes ?? [:]) { $1 })
+    public func cancel(
+        attributes: [String: String]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.info, "cancel", duration.merging(attributes ?? [:]) { $1 }, file, function, line)
     }
 }
 

@@ -32,6 +32,7 @@ public final class Qonversion: @unchecked Sendable {
             core.imports = [.qonversion(suite: nil)]
             core.environment = configuration.environment == .sandbox ? .development : .production
             core.accessLifetime = configuration.cacheLifetime.seconds
+            core.finishesTransactions = configuration.launchMode == .subscriptionManagement
             configuration.configure?(&core)
             only.open(core)
         }
@@ -257,7 +258,7 @@ public final class Qonversion: @unchecked Sendable {
 public final class QONConfiguration {
     /// The project's key.
     public let projectKey: String
-    /// The vendor's mode for purchases; it has no effect here.
+    /// The vendor's mode for purchases: with `analytics`, the SDK reports transactions, and the app finishes them.
     public let launchMode: LaunchMode
     /// The environment of the app's build.
     public var environment = Environment.production
@@ -273,9 +274,9 @@ public final class QONConfiguration {
 
     /// The vendor's mode for purchases.
     public enum LaunchMode: Int, CaseIterable, Sendable {
-        /// The app observes purchases itself.
+        /// The app sells by itself: the SDK reports the shop's transactions, and does not finish them.
         case analytics = 0
-        /// The SDK observes purchases.
+        /// The SDK sells, and finishes the shop's transactions.
         case subscriptionManagement = 1
     }
 
@@ -330,14 +331,14 @@ extension Qonversion {
     public struct Entitlement: Hashable, Sendable {
         /// The entitlement's name.
         public let entitlementID: String
-        /// The product that grants the entitlement.
-        public let productID: String?
+        /// The product that grants the entitlement; empty for an entitlement without a product.
+        public let productID: String
         /// Whether the user may use the entitlement.
         public let isActive: Bool
         /// The state of a subscription's renewal.
         public let renewState: EntitlementRenewState
-        /// The time at which the entitlement began.
-        public let startedDate: Date?
+        /// The time at which the entitlement began; the beginning of 1970 if the server does not say it.
+        public let startedDate: Date
         /// The time at which the entitlement ends; nil if the entitlement has no end.
         public let expirationDate: Date?
         /// The shop that the entitlement comes from.
@@ -363,8 +364,9 @@ extension Qonversion {
         ///   - entitlement: the entitlement.
         ///   - history: the history of its purchase; nil if the device does not know it. The members then have no values.
         init(_ entitlement: Onym.Entitlement, _ history: Launch.History?) {
-            (entitlementID, productID) = (entitlement.id, entitlement.productID)
-            (isActive, startedDate, expirationDate) = (entitlement.isActive, entitlement.started, entitlement.expires)
+            (entitlementID, productID) = (entitlement.id, entitlement.productID ?? "")
+            (isActive, expirationDate) = (entitlement.isActive, entitlement.expires)
+            startedDate = entitlement.started ?? Date(timeIntervalSince1970: 0)
             source = EntitlementSource(wireName: entitlement.source)
             renewState = EntitlementRenewState(wireName: entitlement.renewState)
             (renewsCount, lastActivatedOfferCode) = (history?.renewals ?? 0, history?.offerCode)

@@ -11,7 +11,7 @@ extension Qonversion {
         /// Nobody knows.
         case unknown = 0
         /// The product has no introductory offer.
-        case nonIntroProduct = 1
+        case nonIntroOrTrialProduct = 1
         /// The person has had such an offer.
         case ineligible = 2
         /// The person may have the offer.
@@ -28,8 +28,8 @@ extension Qonversion {
     public final class Product: Sendable {
         /// The id in the server's catalog.
         public let qonversionID: String
-        /// The shop's id.
-        public let storeID: String?
+        /// The shop's id; empty for a product that no shop sells.
+        public let storeID: String
         /// The id of the offering.
         public let offeringID: String?
         /// The kind of product.
@@ -47,7 +47,7 @@ extension Qonversion {
         #endif
 
         init(_ product: CatalogProduct, _ sold: ShopProduct?) {
-            (qonversionID, storeID, offeringID) = (product.id, product.storeID, product.offeringID)
+            (qonversionID, storeID, offeringID) = (product.id, product.storeID ?? "", product.offeringID)
             prettyPrice = sold?.displayPrice ?? ""
             subscriptionPeriod = sold?.period.map(SubscriptionPeriod.init)
             trialPeriod = sold?.trial.map(SubscriptionPeriod.init)
@@ -197,7 +197,7 @@ extension Qonversion {
         /// Whether the person has bought the product.
         public var isSuccessful: Bool { status == .success }
         /// Whether the person has canceled the purchase.
-        public var isCanceled: Bool { status == .userCanceled }
+        public var isCanceledByUser: Bool { status == .userCanceled }
         /// Whether another person has to allow the purchase first.
         public var isPending: Bool { status == .pending }
         /// Whether the purchase failed.
@@ -403,7 +403,7 @@ extension Qonversion {
         buy(product.storeID, options.quantity, completion)
     }
 
-    private func buy(_ storeID: String?, _ quantity: Int, _ completion: @escaping (PurchaseResult) -> Void) {
+    private func buy(_ storeID: String, _ quantity: Int, _ completion: @escaping (PurchaseResult) -> Void) {
         let completion = Handover(completion)
         guard let access = core?.access else {
             return completion.value(PurchaseResult(.error, error: OnymError.refused(.notConfigured).vendor))
@@ -414,8 +414,8 @@ extension Qonversion {
         }
     }
 
-    private func bought(_ storeID: String?, _ quantity: Int, _ access: Access) async -> PurchaseResult {
-        guard let storeID else {
+    private func bought(_ storeID: String, _ quantity: Int, _ access: Access) async -> PurchaseResult {
+        guard !storeID.isEmpty else {
             return PurchaseResult(.error, error: ErrorCode.productNotFound.error("The shop does not sell the product."))
         }
         do throws(OnymError) {
@@ -440,7 +440,7 @@ extension Qonversion {
     public func purchaseProduct(
         _ product: Product, completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
     ) {
-        purchase(product) { completion($0.entitlements, $0.error, $0.isCanceled) }
+        purchase(product) { completion($0.entitlements, $0.error, $0.isCanceledByUser) }
     }
 
     /// Sells a product.
@@ -449,7 +449,7 @@ extension Qonversion {
         _ product: Product, options: PurchaseOptions,
         completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
     ) {
-        purchase(product, options: options) { completion($0.entitlements, $0.error, $0.isCanceled) }
+        purchase(product, options: options) { completion($0.entitlements, $0.error, $0.isCanceledByUser) }
     }
 
     /// Sells the product of an id.
@@ -463,7 +463,7 @@ extension Qonversion {
                 let missing = ErrorCode.productNotFound.error("The catalog has no such product.")
                 return completion.value([:], error ?? missing, false)
             }
-            self.purchase(product) { completion.value($0.entitlements, $0.error, $0.isCanceled) }
+            self.purchase(product) { completion.value($0.entitlements, $0.error, $0.isCanceledByUser) }
         }
     }
 
@@ -554,7 +554,7 @@ extension Qonversion.IntroEligibilityStatus {
     fileprivate init(_ product: ShopProduct?) {
         switch product.map(\.mayHaveOffer) {
         case nil: self = .unknown
-        case .some(nil): self = .nonIntroProduct
+        case .some(nil): self = .nonIntroOrTrialProduct
         case true: self = .eligible
         case false: self = .ineligible
         }

@@ -44,7 +44,7 @@ enum CompactCommand: ProgramCommand {
                 switch key {
                 case "running": isRunning = try value.bool(at: "running")
                 case "waits_for_readers": isHeld = try value.bool(at: "waits_for_readers")
-                case "pages_given_back": pages = Int(try value.integer(at: "pages_given_back"))
+                case "pages_given_back" where !value.isNull: pages = Int(try value.integer(at: "pages_given_back"))
                 default: break
                 }
             }

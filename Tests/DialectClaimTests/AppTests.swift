@@ -81,6 +81,11 @@ struct AppTests {
             told["latest_app_version"] as? String == "1.10"
                 && told["latest_app_version_source"] as? String == "computed")
         #expect(told["supported_languages"] as? [String] == ["de", "en"])
+        // What is no language must not reach a read.
+        try upload("1.9", #","supported_languages":["fr",7,null,["x"],{"a":1},"\u0000"]"#)
+        #expect(try OwlClient.json(try call(client, "GET", path))["supported_languages"] as? [String] == ["fr"])
+        try upload("1.9", #","supported_languages":7"#)
+        #expect(try call(client, "GET", "/v1/apps").status == 200)
         // A repeated call makes no second app, and shows no key.
         let fields = [("Authorization", "Bearer \(client.server.credentials.claimAgentKey)"), ("Idempotency-Key", "k")]
         let twice = try (0..<2).map { _ in try client.http.call("POST", "/v1/apps", fields: fields, json: body) }
@@ -319,6 +324,61 @@ struct AppTests {
                 #expect(found.map(\.id).sorted() == expected.map(\.id).sorted(), "seed \(seed), \(filter), \(limit)")
                 #expect(found.map(\.seen) == expected.map(\.seen).sorted(by: >), "seed \(seed), \(filter), \(limit)")
             }
+        }
+    }
+
+    /// The user ids of the list, from pages with one user.
+    private func pages(_ client: OwlClient, _ filter: String) throws -> [String] {
+        var (query, found): (String, [String]) = ("\(filter)&limit=1", [])
+        for _ in 0..<9 {
+            let page = try client.agent("/v1/app-users?\(query)")
+            found += (page["users"] as? [[String: Any]] ?? []).compactMap { $0["user_id"] as? String }
+            guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { break }
+            query = "\(filter)&limit=1&cursor=\(cursor)"
+        }
+        return found
+    }
+
+    @Test("a person with several ids is one user, with the known id", arguments: StoreKind.allCases)
+    func severalIDs(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        _ = try client.ingest([OwlClient.event("bob")])
+        clock.advance(milliseconds: 60_000)
+        _ = try client.ingest([OwlClient.event("owl_anon_1")])
+        let further = [("claim_user_id", "ada"), ("claim_user_id", "eve"), ("claim_anonymous_id", "owl_anon_2")]
+        for (type, value) in further {
+            let attached = try client.call(
+                "POST", "/onym/v1/people/claim_anonymous_id:owl_anon_1/identities",
+                #"{"type":"\#(type)","value":"\#(value)"}"#, key: client.server.credentials.adminKey)
+            #expect(attached.status == 200, "\(attached)")
+        }
+        let shown = try client.agent("/v1/events")["events"] as? [[String: Any]]
+        #expect(shown?.map { $0["user_id"] as? String } == ["ada", "bob"])
+        for sort in ["last_seen", "first_seen"] {
+            #expect(try ids(client, "sort=\(sort)") == ["ada", "bob"], "\(sort)")
+            #expect(try pages(client, "sort=\(sort)") == ["ada", "bob"], "\(sort)")
+            #expect(try ids(client, "sort=\(sort)&is_anonymous=true").isEmpty, "\(sort)")
+        }
+        #expect(try client.agent("/v1/users/locales")["total_users"] as? Int == 2)
+        let user = (try client.agent("/v1/app-users?limit=1")["users"] as? [[String: Any]])?.first?["id"] as? String
+        #expect(try client.agent("/v1/app-users/\(user ?? "none")")["user_id"] as? String == "ada")
+    }
+
+    @Test("two users with the id of one anonymous person are both on the pages", arguments: StoreKind.allCases)
+    func sameID(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        _ = try client.ingest([OwlClient.event("owl_anon_1")])
+        #expect(try client.claim("owl_anon_1", "ada").status == 200)
+        try client.undoClaim("ada")
+        #expect(try client.claim("owl_anon_1", "bob").status == 200)
+        let people = try ["ada", "bob"].map { try #require(try client.person($0)["id"] as? String) }
+        let merged = try client.call(
+            "POST", "/onym/v1/merges", #"{"from":"\#(people[0])","into":"\#(people[1])"}"#,
+            key: client.server.credentials.adminKey)
+        #expect(merged.status == 200 || merged.status == 201, "\(merged)")
+        for sort in ["last_seen", "first_seen"] {
+            #expect(try pages(client, "sort=\(sort)").sorted() == ["ada", "bob"], "\(sort)")
         }
     }
 

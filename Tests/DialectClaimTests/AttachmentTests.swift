@@ -261,6 +261,11 @@ struct AttachmentTests {
         #expect(try list(client).count == 2 && agent(client, "GET", "/v1/attachments/\(gone)").status == 404)
         #expect(try admin(client, "DELETE", "/v1/attachments/\(late)").body == #"{"ok":true}"#)
         check(try put(client, late, content), 410, #"{"error":"Attachment has been deleted"}"#)
+        // One that was made while the clock was ahead does not last until the clock comes there again.
+        clock.advance(milliseconds: 5 * 365 * 86_400_000)
+        let ahead = try reserve(client, content)
+        clock.advance(milliseconds: -5 * 365 * 86_400_000)
+        check(try put(client, ahead, content), 404, #"{"error":"Attachment not found"}"#)
         // A reservation can be deleted too.
         let unwanted = try reserve(client, content)
         #expect(try admin(client, "DELETE", "/v1/attachments/\(unwanted)").status == 200)
@@ -317,6 +322,36 @@ struct AttachmentTests {
         let whole = try json(try agent(client, "GET", "/v1/projects/\(try client.project())/attachment-usage"))
         #expect(whole["user_id"] == nil && whole["user_used_bytes"] == nil)
         #expect(try agent(client, "GET", "/v1/projects/x/attachment-usage").status == 404)
+    }
+
+    @Test("are listed page by page for the kind of build that announced them", arguments: StoreKind.allCases)
+    func modes(_ kind: StoreKind) throws {
+        let client = try OwlClient(withRuns: kind)
+        var (development, production): ([String], [String]) = ([], [])
+        for number in 0..<9 {
+            let isDevelopment = number % 3 == 1
+            let body = AttachmentTests.body([65], user: "ada", more: isDevelopment ? #","is_dev":true"# : "")
+            let reserved = try json(try client.call("POST", "/v1/ingest/attachment", body))
+            let id = try #require(reserved["attachment_id"] as? String)
+            if isDevelopment { development.insert(id, at: 0) } else { production.insert(id, at: 0) }
+        }
+        func pages(_ mode: String) throws -> [[String]] {
+            var (query, found): (String, [[String]]) = ("data_mode=\(mode)&limit=2", [])
+            while found.count < 9 {
+                let page = try json(try agent(client, "GET", "/v1/attachments?\(query)"))
+                let files = page["attachments"] as? [[String: Any]] ?? []
+                #expect(files.allSatisfy { development.contains($0["id"] as? String ?? "") == $0["is_dev"] as? Bool })
+                found.append(files.compactMap { $0["id"] as? String })
+                guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { break }
+                query = "data_mode=\(mode)&limit=2&cursor=\(cursor)"
+            }
+            return found
+        }
+        #expect(try pages("development") == [Array(development.prefix(2)), Array(development.suffix(1))])
+        #expect(try pages("production").map(\.count) == [2, 2, 2])
+        #expect(try pages("production").flatMap(\.self) == production)
+        #expect(try list(client, "data_mode=all").count == 9 && list(client).count == 9)
+        #expect(try list(client, "data_mode=development&user_id=ada").count == 3)
     }
 
     @Test("are got by a link for a minute, and by no other link", arguments: StoreKind.allCases)

@@ -206,6 +206,27 @@ struct ImportTests {
     }
 
     @Test(
+        "an erased user's old event is in none of the numbers, also twice in a batch", arguments: StoreKind.allCases)
+    func erasedTwice(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let (client, id) = (importer.client, ImportTests.id(1))
+        try importer.send([importer.event("ada", "first", ImportTests.id(2))])
+        let person = try #require(try client.person("ada")["id"] as? String)
+        _ = try client.call("DELETE", "/onym/v1/people/\(person)", key: client.server.credentials.adminKey)
+        #expect(
+            try importer.send([importer.event("ada", "old", id), importer.event("ada", "older", id)])
+                == #"{"accepted":0,"updated":0,"rejected":0}"#)
+        // The last event stands, and it is another user's.
+        #expect(
+            try importer.send([importer.event("ada", "old", id), importer.event("bob", "own", id)])
+                == #"{"accepted":1,"updated":0,"rejected":0}"#)
+        #expect(try importer.events().map { $0["message"] as? String } == ["own"])
+        #expect(
+            try importer.send([importer.event("bob", "new", id), importer.event("bob", "newer", id)])
+                == #"{"accepted":0,"updated":2,"rejected":0}"#)
+    }
+
+    @Test(
         "an import knows an event at any time, and so does an upload of an event that happened before",
         arguments: StoreKind.allCases)
     func anyTime(_ kind: StoreKind) throws {

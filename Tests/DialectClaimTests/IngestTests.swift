@@ -151,6 +151,26 @@ struct IngestTests {
         #expect(try client.messages("owl_anon_1", kinds: "metric") == ["load"])
     }
 
+    @Test("keeps an event once that is later than its upload, also after two days", arguments: StoreKind.allCases)
+    func ahead(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_781_262_000_000)
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        let hour: Int64 = 3_600_000
+        // Memory forgets the uploads of twelve hours at once, and this event comes at their end.
+        _ = try client.ingest([OwlClient.event("eve")])
+        clock.advance(milliseconds: 12 * hour - 1000)
+        let event = OwlClient.event("ada", more: #","timestamp":\#(clock.now.milliseconds + 300_000)"#)
+        #expect(try client.ingest([event]).body == #"{"accepted":1,"rejected":0}"#)
+        clock.advance(milliseconds: 1000)
+        for _ in 0..<4 {
+            _ = try client.ingest([OwlClient.event("eve")])
+            clock.advance(milliseconds: 12 * hour)
+        }
+        _ = try client.ingest([OwlClient.event("eve")])
+        #expect(try client.ingest([event]).body == #"{"accepted":0,"rejected":0}"#)
+        #expect(try client.messages("ada").count == 1)
+    }
+
     @Test("makes metrics and steps of what messages tell of", arguments: StoreKind.allCases)
     func derived(_ kind: StoreKind) throws {
         let client = try OwlClient(kind)

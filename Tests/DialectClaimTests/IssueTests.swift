@@ -413,6 +413,60 @@ struct IssueTests {
         #expect(try merge(development, into: one).status == 400)
     }
 
+    @Test("a comment about a merged issue is changed under each issue that shows it", arguments: StoreKind.allCases)
+    func commentsOfParts(_ kind: StoreKind) throws {
+        let client = try OwlClient(withRuns: kind)
+        let key = client.server.credentials.claimAgentKey
+        let titles = ["one", "two", "three"]
+        _ = try client.ingest(titles.enumerated().map { error("ada", $1, session: $0) })
+        let found = try issues(client)
+        let ids = try titles.map { title in
+            try #require(found.first { $0["title"] as? String == title }?["id"] as? String)
+        }
+        let (one, two, three) = (ids[0], ids[1], ids[2])
+        func call(_ method: String, _ issue: String, _ comment: String, _ text: String? = nil) throws -> Wire.Answer {
+            let body = text.map { #"{"body":"\#($0)"}"# }
+            return try client.call(method, try path(client, issue) + "/comments\(comment)", body, key: key)
+        }
+        func post(_ text: String) throws -> String {
+            let id = try #require(try OwlClient.json(try call("POST", two, "", text))["id"] as? String)
+            return "/\(id)"
+        }
+        func shown(_ comments: Any?) -> [[String?]] {
+            (comments as? [[String: Any]] ?? []).map { [$0["issue_id"] as? String, $0["body"] as? String] }
+        }
+        func listed(_ issue: String) throws -> [[String?]] {
+            shown(try OwlClient.json(try call("GET", issue, ""))["comments"])
+        }
+        func check(_ answer: Wire.Answer, _ issue: String, _ text: String, _ line: Int = #line) throws {
+            let comment = try OwlClient.json(answer)
+            #expect(answer.status == 200 && comment["body"] as? String == text, "line \(line): \(answer)")
+            #expect(comment["issue_id"] as? String == issue, "line \(line): \(answer)")
+        }
+        let (first, second) = (try post("first"), try post("second"))
+        let merges = try path(client, one) + "/merge"
+        #expect(try client.call("POST", merges, #"{"source_issue_id":"\#(two)"}"#, key: key).status == 200)
+        for issue in [one, two] { #expect(try listed(issue) == [[issue, "first"], [issue, "second"]]) }
+        // The id of the part shows the whole issue, with the id of the whole.
+        #expect(shown(try detail(client, two)["comments"]) == [[one, "first"], [one, "second"]])
+        try check(try call("PATCH", one, first, "by the whole"), one, "by the whole")
+        try check(try call("PATCH", two, first, "by the part"), two, "by the part")
+        for method in ["PATCH", "DELETE"] {
+            let answer = try call(method, three, first, method == "PATCH" ? "x" : nil)
+            #expect(answer.status == 404 && answer.body == #"{"error":"Comment not found"}"#, "\(answer)")
+        }
+        #expect(try call("DELETE", one, first).body == #"{"deleted":true}"#)
+        #expect(try call("PATCH", one, first, "x").status == 404)
+        #expect(try listed(one) == [[one, "second"]])
+        #expect(try call("DELETE", two, second).body == #"{"deleted":true}"#)
+        #expect(try listed(one).isEmpty && listed(two).isEmpty)
+        // After the merge is taken back, the comment is about its own issue alone.
+        let third = try post("third")
+        #expect(try client.call("DELETE", try path(client, one) + "/merges/\(two)", key: key).status == 200)
+        #expect(try call("PATCH", one, third, "x").status == 404)
+        try check(try call("PATCH", two, third, "own"), two, "own")
+    }
+
     @Test("an occurrence shows its event and its user, and an issue its attachments", arguments: StoreKind.allCases)
     func details(_ kind: StoreKind) throws {
         let client = try OwlClient(withRuns: kind)

@@ -178,6 +178,27 @@ struct MetricTests {
         #expect(unknown["total_users"] as? Int == 0)
     }
 
+    @Test("a funnel ends now without until: a step may happen after its upload", arguments: StoreKind.allCases)
+    func ahead(_ kind: StoreKind) throws {
+        // 2026-06-14 at 23:30 UTC.
+        let clock = ManualClock(1_781_479_800_000)
+        let client = OwlClient(
+            try TestServer(kind) {
+                $0.clock = { clock.now }
+                $0.runs = TestServer.tinyRuns
+            })
+        try define(client, "checkout", ["open"])
+        let later = #","timestamp":\#(clock.now.milliseconds + 240_000)"#
+        let sent = try client.ingest([
+            OwlClient.event("ada", "step:open"), OwlClient.event("bob", "step:open", more: later),
+        ])
+        #expect(sent.body == #"{"accepted":2,"rejected":0}"#)
+        #expect(try users(client, "checkout") == [1])
+        #expect(try users(client, "checkout", "until=2026-06-15T00:00:00Z") == [2])
+        clock.advance(milliseconds: 240_000)
+        #expect(try users(client, "checkout") == [2])
+    }
+
     @Test("a funnel's groups add up to the whole, and a step can ask for a screen", arguments: StoreKind.allCases)
     func groupedFunnel(_ kind: StoreKind) throws {
         let client = try OwlClient(withRuns: kind)

@@ -450,12 +450,13 @@ struct QuestionnaireTests {
             (#"{"slug":"a","name":"N"}"#, "schema is required"),
             (#"{"slug":"a","name":"N","schema":{"questions":[]}}"#, "schema.questions must have 1 to 30 questions"),
             (#"{"slug":"a","name":"N","is_active":1,\#(schema)}"#, "is_active must be a boolean"),
+            (#"{"slug":"a","name":"N","app_id":7,\#(schema)}"#, "app_id must be a string"),
         ] { check(try call("POST", all, body), 400, text) }
         check(try call("POST", all, #"{"slug":"a","name":"N","app_id":"x",\#(schema)}"#), 404, "App not found")
         var ids: [String] = []
         for slug in ["a", "b", "c"] {
             clock.advance(milliseconds: 1000)
-            let made = try call("POST", all, #"{"slug":"\#(slug)","name":"N",\#(schema)}"#)
+            let made = try call("POST", all, #"{"slug":"\#(slug)","name":"N","app_id":null,\#(schema)}"#)
             let one = try OwlClient.json(made)
             #expect(made.status == 201 && one["slug"] as? String == slug && one["is_active"] as? Bool == true)
             #expect(one["response_count"] as? Int == 0 && one["last_response_at"] is NSNull && one["app_id"] is NSNull)
@@ -570,6 +571,64 @@ struct QuestionnaireTests {
         #expect(try users() == ["ada", "eve", "bob"])
         let one = try OwlClient.json(try call("GET", try path(client)))
         #expect(one["response_count"] as? Int == 3 && one["submitted_count"] as? Int == 3)
+    }
+
+    /// All calls about the comments of a response get the 404 of a missing response.
+    private func expectNoComments(_ client: OwlClient, _ response: String, _ comment: String) throws {
+        let text = #"{"body":"x"}"#
+        for (method, path, body) in [
+            ("GET", "", nil), ("POST", "", text), ("PATCH", "/\(comment)", text), ("DELETE", "/\(comment)", nil),
+        ] as [(String, String, String?)] {
+            let answer = try client.call(
+                method, "\(response)/comments\(path)", body, key: client.server.credentials.claimAgentKey)
+            #expect(
+                answer.status == 404 && answer.body == #"{"error":"Response not found"}"#,
+                "\(method) \(response): \(answer)")
+        }
+    }
+
+    /// Makes a response of a user with a comment; returns the ids of both.
+    private func commented(_ client: OwlClient, _ user: String) throws -> (response: String, comment: String) {
+        _ = try answer(client, user, #"{"q1":9}"#, complete: true)
+        let id = try #require(try responses(client, "user_id=\(user)").first?["id"] as? String)
+        let made = try client.call(
+            "POST", "\(try path(client))/responses/\(id)/comments", #"{"body":"thanks"}"#,
+            key: client.server.credentials.claimAgentKey)
+        #expect(made.status == 201, "\(made)")
+        return (id, try #require(try OwlClient.json(made)["id"] as? String))
+    }
+
+    @Test("show comments about a response under its own path, until they are deleted", arguments: StoreKind.allCases)
+    func commentsByPath(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        _ = try put(client, "other")
+        let (response, comment) = try commented(client, "ada")
+        let (own, other, none) = (try path(client), try path(client, "other"), try path(client, "none"))
+        for questionnaire in [other, none] {
+            try expectNoComments(client, "\(questionnaire)/responses/\(response)", comment)
+        }
+        let comments = try client.agent("\(own)/responses/\(response)/comments")["comments"] as? [[String: Any]]
+        #expect(comments?.map { $0["body"] as? String } == ["thanks"])
+        #expect(comments?.first?["questionnaire_response_id"] as? String == response)
+        let key = client.server.credentials.claimAgentKey
+        let edited = try client.call(
+            "PATCH", "\(own)/responses/\(response)/comments/\(comment)", #"{"body":"changed"}"#, key: key)
+        #expect(try edited.status == 200 && OwlClient.json(edited)["body"] as? String == "changed", "\(edited)")
+        #expect(try client.call("DELETE", own, key: key).body == #"{"deleted":true}"#)
+        try expectNoComments(client, "\(own)/responses/\(response)", comment)
+    }
+
+    @Test("show no comments about a response of an erased user", arguments: StoreKind.allCases)
+    func commentsOfErased(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        let (theirs, others) = (try commented(client, "ada"), try commented(client, "bob"))
+        let erased = try client.call(
+            "DELETE", "/onym/v1/people/claim_user_id:ada", key: client.server.credentials.adminKey)
+        #expect(erased.status == 200, "\(erased)")
+        let all = "\(try path(client))/responses"
+        try expectNoComments(client, "\(all)/\(theirs.response)", theirs.comment)
+        let left = try client.agent("\(all)/\(others.response)/comments")["comments"] as? [Any]
+        #expect(left?.count == 1)
     }
 
     /// The newest answers to a text, as the analytics show them.

@@ -129,6 +129,10 @@ struct ReadsTests {
         let client = try client(kind)
         let projects = try read(client, "/v1/projects")["projects"] as? [[String: Any]]
         #expect(projects?.count == 1)
+        for (team, count) in [("6f6e796d-0006-8000-8000-000000000001", 1), ("x", 0)] {
+            let found = try read(client, "/v1/projects?team_id=\(team)")["projects"] as? [Any]
+            #expect(found?.count == count, "\(team)")
+        }
         let project = try read(client, "/v1/projects/\(projects?.first?["id"] as? String ?? "none")")
         #expect(project["name"] as? String == "Test" && (project["apps"] as? [Any])?.count == 1)
         let agent = client.server.credentials.claimAgentKey

@@ -35,6 +35,31 @@ struct RetentionTests {
         #expect(try client.claim("owl_anon_1", "ada").body == #"{"claimed":true,"events_reassigned_count":1}"#)
     }
 
+    @Test("a clock that was ahead does not keep later rows for its years", arguments: StoreKind.allCases)
+    func clockAhead(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.retention.days = [.event: 10]
+            })
+        let years: Int64 = 5 * 365 * 86_400_000
+        func isGone(_ message: String) throws -> Bool {
+            try Patience.until {
+                clock.advance(milliseconds: 20)
+                return try !client.messages("ada").contains(message)
+            }
+        }
+        // The last row of all stays.
+        _ = try client.ingest([OwlClient.event("ada", "before"), OwlClient.event("ada", "last")])
+        clock.advance(milliseconds: years)
+        #expect(try isGone("before"))
+        clock.advance(milliseconds: -years)
+        _ = try client.ingest([OwlClient.event("ada", "after"), OwlClient.event("ada", "last")])
+        clock.advance(milliseconds: 11 * 86_400_000)
+        #expect(try isGone("after"))
+    }
+
     @Test("a project has its own days, longer or shorter than the server's", arguments: StoreKind.allCases)
     func ofProject(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)

@@ -54,6 +54,27 @@ struct NoticeTests {
         #expect(try Patience.until { try metric(scene, "onym_store_notices_waiting") == "0" })
     }
 
+    @Test("a clock that was ahead neither gives a notification up nor makes it wait", arguments: StoreKind.allCases)
+    func clockAhead(_ kind: StoreKind) throws {
+        let scene = try StoresScene(kind)
+        try scene.client.makeUser("A")
+        scene.googleSays("tok")
+        _ = try scene.android(
+            "/v1/user/purchase", "A", trigger: "Purchase", #","purchase":{"purchase_token":"tok","product":"X"}"#)
+        let before = reads(scene, "tok")
+        scene.set(.broken, of: "google")
+        #expect(try scene.push("tok").status == 200)
+        #expect(Patience.until { reads(scene, "tok") > before })
+        // The question on the eighth day begins with one for a new token.
+        let asked = scene.google.stand.received.count
+        scene.turn(to: 8)
+        #expect(Patience.until { scene.google.stand.received.count > asked })
+        scene.googleSays("tok", "ON_HOLD")
+        scene.set(nil, of: "google")
+        scene.turn(to: 0, minutes: 2)
+        #expect(try Patience.until { try scene.client.active("A") == [] })
+    }
+
     @Test(
         "a notification that comes while the store is asked leads to one more question, and a repetition before to none"
     )

@@ -53,6 +53,8 @@ struct CommandTests {
             let answer = try call("GET", path, store.adminKey)
             #expect(answer.status == 403 || !answer.body.contains("people"), "\(answer)")
         }
+        // Nor do the figures of long work and of the journal tell of other projects.
+        #expect(try call("GET", "/onym/v1/compact", store.adminKey).body.contains(#""pages_given_back":null"#))
         let made = try call("POST", "/onym/v1/keys", store.adminKey, #"{"kind":"operator"}"#)
         #expect(made.status == 403 && made.body.contains("operators_only"), "\(made)")
 

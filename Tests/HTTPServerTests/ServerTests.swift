@@ -520,6 +520,22 @@ struct ServerTests {
         withExtendedLifetime(wires) {}
     }
 
+    @Test("ends the requests whose bodies have taken the longest, where too many bytes of bodies wait in all")
+    func allBodies() throws {
+        let fixture = try ServerFixture(loops: 1) { $0.allBodyBytes = 100_000 }
+        let wires = try (0..<8).map { _ in try Wire(port: fixture.port) }
+        for wire in wires {
+            try wire.send(
+                "POST /shared HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n"
+                    + String(repeating: "x", count: 30_000))
+        }
+        #expect(Patience.until { fixture.observer.answers.withLock { $0.count } >= 5 })
+        // Three of them have room.
+        for wire in wires { try? wire.send(String(repeating: "x", count: 10_000)) }
+        let statuses = try wires.map { try $0.readAnswer().status }
+        #expect(statuses.count { $0 == 408 } == 5 && statuses.count { $0 == 200 } == 3, "\(statuses)")
+    }
+
     @Test("reads no request behind one that said it would be the last, even while that one waits")
     func nothingBehindClose() throws {
         let fixture = try ServerFixture()

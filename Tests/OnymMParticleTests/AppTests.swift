@@ -53,11 +53,14 @@ private enum App {
         consent.consented = true
         let state = MPConsentState()
         state.addGDPRConsentState(consent, purpose: "advertising")
+        state.setCCPA(MPCCPAConsent())
+        if state.ccpaConsentState()?.consented == false { state.removeCCPAConsentState() }
         mParticle.identity.currentUser?.setConsentState(state)
         mParticle.setATTStatus(.authorized, withATTStatusTimestampMillis: nil)
         mParticle.identity.modify(.withEmptyUser()) { result, _ in
             for change in result?.identityChanges ?? [] { _ = change.changedUser.userId }
         }
+        if MParticle.registerExtension(state) { mParticle.logScreen("Extension", eventInfo: nil) }
         if mParticle.isKitActive(42) { mParticle.rokt.selectPlacements("RoktExperience", attributes: nil) }
     }
 }

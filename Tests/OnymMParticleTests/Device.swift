@@ -4,12 +4,33 @@ import Onym
 import OnymMParticle
 import Testing
 
+/// The phases of an app's life, as the test plays them.
+final class Phases: LifeCycle, @unchecked Sendable {
+    private let lock = NSLock()
+    private var next = 0
+    private var observers: [Int: Observer] = [:]
+
+    func observe(_ observer: @escaping Observer) -> @Sendable () -> Void {
+        let number = lock.withLock {
+            next += 1
+            observers[next] = observer
+            return next
+        }
+        return { [self] in lock.withLock { observers[number] = nil } }
+    }
+
+    func send(_ phase: LifeCyclePhase) {
+        for (_, observer) in lock.withLock({ observers.sorted { $0.key < $1.key } }) { observer(phase) {} }
+    }
+}
+
 /// A device with one app on it, over a network, a time and a disk that the test plays.
 final class Device {
     let sdk = MParticle()
     let transport = ScriptedTransport()
     let time = ManualTime()
     let lines = Collector<String>()
+    let phases = Phases()
     private(set) var files = MemoryFiles()
 
     func options(_ change: (inout Configuration) -> Void = { _ in }) -> MParticleOptions {
@@ -21,11 +42,11 @@ final class Device {
         (bench.transport, bench.time, bench.files) = (transport, time, files)
         change(&bench)
         let device = bench.device
-        options.configure = { [transport, time, files, lines] in
+        options.configure = { [transport, time, files, lines, phases] in
             ($0.transport, $0.time, $0.files) = (transport, time, files)
             ($0.callbacks, $0.compressesBodies, $0.device) = (.background, false, device)
             $0.vendorStore = bench.vendorStore ?? MemoryVendorStore()
-            $0.logger = lines.callback
+            ($0.logger, $0.lifeCycle) = (lines.callback, phases)
         }
         return options
     }

@@ -60,14 +60,61 @@ struct DeviceTests {
         #expect(sdk.currentSession == nil)
         sdk.logEvent("loud", eventType: .other, eventInfo: nil)
         #expect(sdk.currentSession != nil)
-        let manual = Device()
-        let own = manual.options()
-        own.automaticSessionTracking = false
-        await manual.start(own)
-        manual.sdk.logEvent("loud", eventType: .other, eventInfo: nil)
-        #expect(manual.sdk.currentSession == nil)
-        manual.sdk.beginSession()
-        #expect(manual.sdk.currentSession != nil && !manual.sdk.automaticSessionTracking)
+    }
+
+    @Test("without the tracking of sessions, the start and events begin one, and only the app ends it")
+    func manual() async throws {
+        let options = device.options()
+        options.automaticSessionTracking = false
+        await device.start(options)
+        let session = try #require(sdk.currentSession)
+        device.phases.send(.background)
+        device.time.advance(7200)
+        device.phases.send(.foreground)
+        #expect(sdk.currentSession?.uuid == session.uuid && !sdk.automaticSessionTracking)
+        sdk.endSession()
+        _ = await device.events()
+        let quiet = try #require(MPEvent(name: "quiet", type: .other))
+        quiet.shouldBeginSession = false
+        sdk.logEvent(quiet)
+        #expect(sdk.currentSession == nil)
+        sdk.logEvent("loud", eventType: .other, eventInfo: nil)
+        let next = try #require(sdk.currentSession)
+        let events = await device.events()
+        #expect(events.map { $0["event_type"] } == ["custom_event", "session_start", "custom_event"])
+        #expect(events.last.map(details)?["session_uuid"] == .string(next.uuid))
+        let other = Device()
+        let late = other.options()
+        (late.automaticSessionTracking, late.shouldBeginSession) = (false, false)
+        await other.start(late)
+        #expect(other.sdk.currentSession == nil)
+    }
+
+    @Test("a session that the app left for longer than the time-out ends there, also if events come in the background")
+    func background() async throws {
+        await device.start()
+        let session = try #require(sdk.currentSession)
+        _ = await device.events()
+        device.time.advance(5)
+        device.phases.send(.background)
+        device.time.advance(7200)
+        sdk.logEvent("pushed", eventType: .other, eventInfo: nil)
+        let next = try #require(sdk.currentSession)
+        let events = await device.events()
+        try #require(events.map { $0["event_type"] } == ["session_end", "session_start", "custom_event"])
+        #expect(details(events[0])["session_uuid"] == .string(session.uuid))
+        #expect(details(events[0])["session_duration_ms"] == 5000)
+        #expect(details(events[2])["session_uuid"] == .string(next.uuid) && next.uuid != session.uuid)
+        device.phases.send(.foreground)
+        #expect(sdk.currentSession?.uuid == next.uuid)
+        device.phases.send(.background)
+        device.time.advance(7200)
+        let quiet = try #require(MPEvent(name: "quiet", type: .other))
+        quiet.shouldBeginSession = false
+        sdk.logEvent(quiet)
+        #expect(sdk.currentSession == nil)
+        device.phases.send(.foreground)
+        #expect(sdk.currentSession != nil)
     }
 
     @Test("a session outlives the process for the time-out, and no longer", arguments: [(30.0, true), (90.0, false)])
@@ -232,7 +279,8 @@ struct DeviceTests {
         state.addGDPRConsentState(consent, purpose: " Analytics ")
         let sale = MPCCPAConsent()
         sale.timestamp = Date(timeIntervalSince1970: 2000)
-        state.setCCPAConsent(sale)
+        state.setCCPA(sale)
+        #expect(state.ccpaConsentState() === sale)
         options.deviceConsentState = state
         await device.start(options)
         let expected: JSON = [
@@ -242,7 +290,7 @@ struct DeviceTests {
         #expect(await device.uploads().first?["consent_state"] == expected)
         let user = try #require(sdk.identity.currentUser)
         #expect(user.consentState() == nil)
-        state.removeCCPAConsent()
+        state.removeCCPAConsentState()
         user.setConsentState(state)
         #expect(user.consentState()?.gdprConsentState()?["analytics"]?.document == "v2")
         sdk.logEvent("e", eventType: .other, eventInfo: nil)
@@ -270,6 +318,25 @@ struct DeviceTests {
         sdk.setATTStatus(.denied, withATTStatusTimestampMillis: 5)
         sdk.logEvent("e", eventType: .other, eventInfo: nil)
         #expect(await device.uploads().first?["device_info"]?["att_authorization_status"] == "denied")
+    }
+
+    @Test("the same answer about tracking without a time keeps the time at which it first came")
+    func trackingTime() async throws {
+        func start() async {
+            let options = device.options()
+            options.attStatus = NSNumber(value: MPATTAuthorizationStatus.denied.rawValue)
+            await device.start(options)
+        }
+        func time() async -> JSON? { await device.uploads().first?["device_info"]?["att_timestamp_unixtime_ms"] }
+        await start()
+        let first = try #require(await time())
+        device.relaunch(after: 30)
+        await start()
+        sdk.logEvent("e", eventType: .other, eventInfo: nil)
+        #expect(await time() == first)
+        sdk.setATTStatus(.restricted, withATTStatusTimestampMillis: nil)
+        sdk.logEvent("e", eventType: .other, eventInfo: nil)
+        #expect(await time()?.integer == first.integer.map { $0 + 30_000 })
     }
 
     @Test("an upload that the app changes has the change and a right signature; a discarded upload is not sent")
@@ -493,6 +560,35 @@ struct DeviceTests {
         #expect(sdk.pushNotificationToken == Data([0x0A, 0xFF]))
     }
 
+    @Test("a token from before the start is sent when the user is known")
+    func earlyPush() async {
+        sdk.didRegisterForRemoteNotifications(withDeviceToken: Data([0x0A, 0xFF]))
+        let options = device.options()
+        options.shouldBeginSession = false
+        await device.start(options)
+        let request = await device.answer(.json(200, ["change_results": []]))
+        let change = request?.json["identity_changes"]?.elements?.first
+        #expect(request?.path == "/v1/1/modify")
+        #expect(change?["identity_type"] == "push_token" && change?["new_value"] == "0aff")
+    }
+
+    @Test("an opt-out from before the start counts: the SDK sends nothing, and knows nobody")
+    func earlyOptOut() async {
+        await device.start()
+        _ = await device.uploads()
+        device.relaunch(after: 5)
+        sdk.optOut = true
+        #expect(sdk.optOut)
+        let count = device.transport.requests.count
+        let codes = Collector<Int>()
+        let options = device.options()
+        options.onIdentifyComplete = { _, error in codes.callback((error as NSError?)?.code ?? 0) }
+        sdk.start(with: options)
+        await eventually { !codes.values.isEmpty }
+        #expect(codes.values == [5] && sdk.optOut && sdk.core?.isOptedOut == true)
+        #expect(sdk.identity.getAllUsers().isEmpty && device.transport.requests.count == count)
+    }
+
     @Test("modify names the users whose names it changed")
     func modify() async throws {
         let options = device.options()
@@ -537,7 +633,7 @@ struct DeviceTests {
         for _ in 0..<2 {
             #expect(sdk.attributionInfo() == nil && !sdk.isKitActive(1) && sdk.kitInstance(1) == nil)
             #expect(
-                sdk.surveyURL(.foresee) == nil && !sdk.registerExtension(1)
+                sdk.surveyURL(.foresee) == nil && !MParticle.registerExtension(1)
                     && sdk.integrationAttributes(forKit: 1) == nil)
             sdk.onKitsInitialized { kits.callback(true) }
             sdk.setIntegrationAttributes([:], forKit: 1)
@@ -559,10 +655,10 @@ struct DeviceTests {
         await eventually { !audiences.values.isEmpty }
         #expect(audiences.values == [0] && kits.values == [true, true])
         #expect(device.transport.requests.count == count && sdk.core?.idsync?.mailbox.count == 0)
-        // Four options and eighteen calls.
+        // Four options and seventeen calls. An extension belongs to no instance.
         let lines = { device.lines.values.filter { $0.hasSuffix("does nothing here") } }
-        await eventually { lines().count == 22 }
-        #expect(lines().count == 22)
+        await eventually { lines().count == 21 }
+        #expect(lines().count == 21)
     }
 
     @Test("the log has no line unless the app wants lines, and never a key")

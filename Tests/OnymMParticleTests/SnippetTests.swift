@@ -10,7 +10,7 @@ enum SnippetScene {
 
     static func prepare(_ options: MParticleOptions) {
         let configuration = configuration
-        options.automaticSessionTracking = false
+        (options.automaticSessionTracking, options.shouldBeginSession) = (false, false)
         options.networkOptions = MPNetworkOptions()
         options.networkOptions?.customBaseURL = configuration.endpoint
         options.configure = {
@@ -299,7 +299,7 @@ struct SnippetTests {
         ]
         MParticle.sharedInstance().logEvent("searched", eventType: .search, eventInfo: info)
         MParticle.sharedInstance().upload()
-        let event = await SnippetScene.answer(transport, .empty(202))?.json["events"]?.elements?.first?["data"]
+        let event = await SnippetScene.answer(transport, .empty(202))?.json["events"]?.elements?.last?["data"]
         #expect(event?["custom_event_type"] == "search")
         #expect(
             event?["custom_attributes"] == [

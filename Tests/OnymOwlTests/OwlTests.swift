@@ -195,7 +195,9 @@ struct OwlTests {
     func causes() throws {
         try configure()
         let root = NSError(domain: "root", code: 7)
-        Owl.error(NSError(domain: "outer", code: 3, userInfo: [NSUnderlyingErrorKey: root]), attributes: ["a": "b"])
+        let outer = NSError(domain: "outer", code: 3, userInfo: [NSUnderlyingErrorKey: root])
+        // The app's attributes do not replace what the SDK says of the error.
+        Owl.error(outer, attributes: ["a": "b", "_error_code": "app"])
         Owl.setUser("u")
         let event = transport.answer(.json(200, ["accepted": 2]))?.json["events"]?.elements?.last
         let attributes = event?["custom_attributes"]
@@ -227,5 +229,40 @@ struct OwlTests {
         let event = transport.answer(.json(200, ["accepted": 2]))?.json["events"]?.elements?.last
         #expect(event?["source_module"]?.text?.hasPrefix("OwlTests.swift:source():") == true)
         #expect(event?["custom_attributes"]?["_function"] == "source()")
+    }
+
+    @Test("steps, metrics and operations say where they were called from, and a failure is an error")
+    func sources() throws {
+        try configure()
+        Owl.step("a")
+        Owl.recordMetric("b")
+        let operation = Owl.startOperation("c")
+        operation.complete()
+        operation.cancel()
+        operation.fail(error: "no")
+        Owl.setUser("u")
+        let events = transport.answer(.json(200, ["accepted": 7]))?.json["events"]?.elements?.dropFirst() ?? []
+        #expect(events.map { $0["level"] } == ["info", "info", "info", "info", "info", "error"])
+        for event in events {
+            #expect(event["source_module"]?.text?.hasPrefix("OwlTests.swift:sources():") == true)
+        }
+    }
+
+    @Test("names of steps and metrics are slugs, as with the vendor's SDK")
+    func slugs() throws {
+        try configure()
+        let user = try #require(Owl.currentUserId)
+        Owl.step("Cart: opened")
+        Owl.step("注册")
+        Owl.recordMetric("demo_app_opened")
+        Owl.startOperation("--Load  Ünit 2!").cancel()
+        Owl.setUser("u")
+        var said: [String] = []
+        drain(&said)
+        #expect(
+            said.dropFirst() == [
+                "\(user): step:cart-opened", "\(user): step:注册", "\(user): metric:demo-app-opened:record",
+                "\(user): metric:load-nit-2:start", "\(user): metric:load-nit-2:cancel", "/v1/identity/claim",
+            ])
     }
 }

@@ -16,7 +16,9 @@ private final class App: Qonversion.EntitlementsUpdateListener {
     func shop() {
         Qonversion.shared().offerings { offerings, _ in
             guard let product = offerings?.main?.products.first else { return }
+            let storeID: String = product.storeID
             Qonversion.shared().purchase(product) { result in
+                if result.isCanceledByUser, !storeID.isEmpty { return }
                 if result.isSuccessful, result.entitlements["plus"]?.isActive == true { return }
                 if let error = result.error as NSError?, error.code == Qonversion.ErrorCode.purchaseCanceled.rawValue {
                     return
@@ -24,7 +26,10 @@ private final class App: Qonversion.EntitlementsUpdateListener {
             }
         }
         Qonversion.shared().restore { entitlements, _ in
-            if let plus = entitlements["plus"], plus.isActive, plus.source == .appStore { _ = plus.renewState }
+            if let plus = entitlements["plus"], plus.isActive, plus.source == .appStore {
+                let facts: (product: String, started: Date) = (plus.productID, plus.startedDate)
+                _ = (plus.renewState, facts)
+            }
         }
         Qonversion.shared().remoteConfig { config, _ in _ = config == nil }
         QonversionSwift.shared.syncStoreKit2Purchases()

@@ -123,7 +123,8 @@ struct SnippetTests {
         #expect(list["plus"]?.isActive == true && list["plus"]?.source == .stripe)
         #expect(list["plus"]?.renewState == .nonRenewable && list["plus"]?.expirationDate == nil)
         #expect(list["old"]?.isActive == false && list["old"]?.renewState == .billingIssue)
-        #expect(list["old"]?.productID == "p")
+        #expect(list["old"]?.productID == "p" && list["plus"]?.productID == "")
+        #expect(list["plus"]?.startedDate == Date(timeIntervalSince1970: 1))
         #expect(list["old"]?.source == .appStore && list["plus"]?.grantType == .purchase)
     }
 
@@ -241,7 +242,7 @@ struct SnippetTests {
         #expect(product.prettyPrice == "$9.99" && product.type == .trial && product.storeID == "com.app.plus")
         #expect(product.subscriptionPeriod?.unit == .month && product.trialPeriod?.unitCount == 7)
         #expect(lists.values[0]["gone"]?.type == .unknown)
-        for (mayHave, status) in [(nil, .nonIntroProduct), (true, .eligible), (false, .ineligible)]
+        for (mayHave, status) in [(nil, .nonIntroOrTrialProduct), (true, .eligible), (false, .ineligible)]
             as [(Bool?, Qonversion.IntroEligibilityStatus)]
         {
             sold.mayHaveOffer = mayHave
@@ -272,7 +273,39 @@ struct SnippetTests {
             Qonversion.shared().purchase(product) { results.callback($0) }
             await eventually { results.values.count != count }
             #expect(results.values.last?.status == status)
+            #expect(results.values.last?.isCanceledByUser == (status == .userCanceled))
             #expect((results.values.last?.error as NSError?)?.code == code.rawValue)
+        }
+    }
+
+    @Test(
+        "the SDK finishes the shop's transactions only if the app does not sell by itself",
+        arguments: Qonversion.LaunchMode.allCases)
+    func finishing(mode: Qonversion.LaunchMode) async throws {
+        let shop = ScriptedShop()
+        let configuration = QONConfiguration(projectKey: "key", launchMode: mode)
+        configuration.setProxyURL("https://onym.test")
+        configuration.configure = { [transport] in
+            let finishes = $0.finishesTransactions
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.time, $0.files, $0.callbacks) = (transport, ManualTime(), MemoryFiles(), .background)
+            ($0.shop, $0.finishesTransactions) = (shop, finishes)
+        }
+        Qonversion.initWithConfig(configuration)
+        let core = try #require(Qonversion.shared().core)
+        let reports = Collector<Bool>()
+        core.observe { if case .purchaseReported = $0 { reports.callback(true) } }
+        shop.report(ScriptedShop.transaction("5", "com.app.plus"))
+        let sent = await answer("/purchases", 201, [:])
+        #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:5")
+        await eventually { !reports.values.isEmpty }
+        #expect(core.runtime.configuration.finishesTransactions == (mode == .subscriptionManagement))
+        if mode == .subscriptionManagement {
+            await eventually { shop.finished == ["5"] }
+        } else {
+            // A wrong end would come about now.
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(shop.finished.isEmpty)
         }
     }
 

@@ -141,8 +141,8 @@ package struct RunPlan {
             let page = try snapshot.rows(after: RowNumber(rawValue: last), limit: rowsAtOnce)
             let own = page.filter { $0.project == project && $0.row.row.kind == kind }.map(\.row)
             rows += try RunReading.rows(own.filter { $0.number.rawValue < old.end }, columns, in: project, snapshot)
-            guard page.count == rowsAtOnce, let number = page.last?.row.number.rawValue else { break }
-            last = number
+            // Each row has a number of its own, so the page has all rows of as many numbers, but for those of erased people.
+            last = max(page.last?.row.number.rawValue ?? 0, last + Int64(rowsAtOnce))
         }
         var edit = Edit()
         try edit.list(kind, project, snapshot) { list in

@@ -36,6 +36,8 @@ struct RunTail: Sendable {
         if later.count == limit { return nil }
         let own = later.filter { $0.project == project && $0.row.row.kind == kind }
         let added = try RunReading.rows(own.map(\.row), columns, in: project, snapshot)
+        // The parts of a run have the numbers of its rows in 16 bits.
+        if let last = added.last, last.number - start >= RowRun.numbersAtMost { return nil }
         // Rows after the newest row that this process knows may come before rows that it does not see yet.
         let settled = added.prefix { $0.number <= newest }
         let isBehind = tail.last < newest

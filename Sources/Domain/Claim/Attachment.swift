@@ -66,7 +66,7 @@ package struct Attachment: Equatable, Sendable {
     package func isListed(at moment: Instant) -> Bool {
         switch state {
         case .stored: true
-        case .reserved: moment < endsAt
+        case .reserved: endsAt.ends(atMost: Attachment.reservationMilliseconds, runningAt: moment)
         case .deleted, .tooShort, .tooLong, .wrongDigest: false
         }
     }
@@ -173,8 +173,13 @@ struct AttachmentBytes: Equatable, Sendable {
 
     /// The bytes that count at a moment.
     func bytes(at moment: Instant) -> Int {
-        let now = moment.milliseconds / 60_000
-        return reserved.reduce(stored) { $1.key >= now ? $0 + $1.value : $0 }
+        reserved.reduce(stored) { AttachmentBytes.runs($1.key, at: moment) ? $0 + $1.value : $0 }
+    }
+
+    /// Whether reservations that end in a minute still run.
+    static func runs(_ minute: Int64, at moment: Instant) -> Bool {
+        Instant(milliseconds: (minute + 1) * 60_000)
+            .ends(atMost: Attachment.reservationMilliseconds + 60_000, runningAt: moment)
     }
 
     var packed: [UInt8] {
@@ -211,8 +216,7 @@ struct AttachmentUse: Equatable {
     func bytes(at moment: Instant) -> Int { has.bytes(at: moment) }
 
     mutating func reserve(_ attachment: Attachment, at moment: Instant) {
-        let now = moment.milliseconds / 60_000
-        has.reserved = has.reserved.filter { $0.key >= now }
+        has.reserved = has.reserved.filter { AttachmentBytes.runs($0.key, at: moment) }
         has.reserved[AttachmentUse.minute(attachment), default: 0] += attachment.description.byteCount
     }
 

@@ -8,14 +8,18 @@ package struct Collect: Act {
         package let sighting: AppUser.Sighting
         /// The error reports of some rows, by the position of the row.
         package let errors: [Int: ErrorReport]
+        /// The events of an import that a later event of the import replaces.
+        package let replaced: [(hash: RowHash, at: Instant)]
 
         package init(
-            user: Identity, rows: [Row], sighting: AppUser.Sighting, errors: [Int: ErrorReport] = [:]
+            user: Identity, rows: [Row], sighting: AppUser.Sighting, errors: [Int: ErrorReport] = [:],
+            replaced: [(hash: RowHash, at: Instant)] = []
         ) {
             self.user = user
             self.rows = rows
             self.sighting = sighting
             self.errors = errors
+            self.replaced = replaced
         }
     }
 
@@ -77,9 +81,15 @@ extension Collect {
     package var subjects: Subjects { Subjects(speaksFor: parts.map(\.user)) }
     package var byteCount: Int {
         parts.reduce(256) { bytes, part in
-            part.rows.reduce(bytes + 256 + 512 * part.errors.count) { $0 + 64 + $1.body.count }
+            let others = 512 * part.errors.count + 16 * part.replaced.count
+            return part.rows.reduce(bytes + 256 + others) { $0 + 64 + $1.body.count }
         }
     }
+
+    /// The time by which an event may be later than its upload: the clocks of devices differ.
+    package static let aheadMilliseconds: Int64 = 5 * 60_000
+    /// The age from which memory may have forgotten an event. Memory counts from the upload, and the event may be later.
+    private static let oldMilliseconds = RecentRows.memoryMilliseconds - aheadMilliseconds
 
     /// Adds the rows to their people, and makes people for unknown user ids. Throws nothing: repeated rows are counted, and
     /// late rows of erased people are dropped, so that one bad row does not lose the whole upload.
@@ -94,10 +104,7 @@ extension Collect {
         var recognized = RowHashSet(capacity: most)
         var occurrences = OccurrenceFinder()
         var (accepted, repeated) = (0, 0)
-        var late = LateRows()
-        var events = EventsTelling()
-        var apps = AppFactsNoting()
-        var owners = UploadOwners()
+        var (late, events, apps, owners) = (LateRows(), EventsTelling(), AppFactsNoting(), UploadOwners())
         // The errors of an import come after all that it takes away, so that errors of one session move together.
         var imported: [(error: ErrorReport, person: PersonID)] = []
         for part in parts {
@@ -109,6 +116,7 @@ extension Collect {
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
             let erased = late.erasure(of: part.user.key, view)
+            repeated += countReplaced(in: part, erased, &late, view)
             for (place, row) in part.rows.enumerated() {
                 // A correction keeps the moment of the event.
                 let event = KnownEvent(part.rows[place...], correct, view)
@@ -120,7 +128,7 @@ extension Collect {
                 if let hash = row.recognition {
                     // Memory knows new rows, so that a common upload reads nothing from the disk. A row that happened before can
                     // repeat a row that memory has forgotten.
-                    let isOld = stamp.at.milliseconds - row.at.milliseconds >= RecentRows.memoryMilliseconds
+                    let isOld = stamp.at.milliseconds - row.at.milliseconds >= Collect.oldMilliseconds
                     let isRepeated = view.knowsRow(hash) || isOld && view.namedRow(hash) != nil
                     let isKnown = correct == nil ? isRepeated : event != nil
                     isNew = !isKnown && recognized.insert(hash)
@@ -171,6 +179,23 @@ extension Collect {
         guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
             reply, outcome: Outcome(kind: .collect, person: owners.only, inputs: owners.inputs, changes: changes))
+    }
+
+    /// The number of a part's events that a later event of the import replaces. Drops events from before the erasure of the user.
+    private func countReplaced<V: DecisionFacts>(
+        in part: Part, _ erased: Instant?, _ late: inout LateRows, _ view: V
+    ) -> Int {
+        guard let erased else { return part.replaced.count }
+        var count = 0
+        for event in part.replaced {
+            // A correction keeps the moment of the event.
+            if view.namedRow(event.hash)?.stored.row.at ?? event.at < erased {
+                late.drop(part.user.key)
+            } else {
+                count += 1
+            }
+        }
+        return count
     }
 }
 

@@ -96,8 +96,11 @@ package struct CommentSubject: Hashable, Sendable {
         DocumentKey(.comments, hash: Hash128(high: UInt64(kind.rawValue), low: UInt64(bitPattern: id)))
     }
 
-    /// The person whose erasure also removes the comments. Throws a refusal if the project does not have the thing.
-    fileprivate func owner<V: DecisionFacts>(in project: ProjectID, _ view: V) throws(Refusal) -> PersonID {
+    /// The person whose erasure also removes the comments. Throws a refusal if the project does not have the thing. A response exists
+    /// under its own questionnaire alone, and until the questionnaire is deleted or the person is erased.
+    fileprivate func owner<V: DecisionFacts>(
+        in project: ProjectID, under questionnaire: QuestionnaireID?, _ view: V
+    ) throws(Refusal) -> PersonID {
         switch kind {
         case .issue:
             guard view.issue(IssueID(rawValue: id), in: project) != nil else { throw .noSuchIssue }
@@ -105,8 +108,18 @@ package struct CommentSubject: Hashable, Sendable {
         case .feedback:
             return try view.feedback(FeedbackID(rawValue: id), in: project).person
         case .response:
-            return try view.responseState(ResponseID(rawValue: id), in: project).owner
+            let state = try view.responseState(ResponseID(rawValue: id), in: project)
+            guard state.questionnaire == questionnaire, Questionnaire(state.questionnaire, view) != nil,
+                !view.isErased(state.owner)
+            else { throw .noSuchResponse }
+            return state.owner
         }
+    }
+
+    /// Whether reads show the comments about both things together. An issue shows the comments about all its parts.
+    fileprivate func isShown<V: DecisionFacts>(with other: CommentSubject, _ view: V) -> Bool {
+        guard kind == .issue, other.kind == .issue else { return self == other }
+        return view.issueRoot(IssueID(rawValue: id)) == view.issueRoot(IssueID(rawValue: other.id))
     }
 }
 
@@ -134,11 +147,17 @@ private struct CommentList {
 /// A call that writes a comment.
 package struct PostComment: Act {
     package let subject: CommentSubject
+    /// The questionnaire that the call names with a response; nil for another thing.
+    package let questionnaire: QuestionnaireID?
     package let author: Comment.Author
     package let body: String
 
-    package init(on subject: CommentSubject, by author: Comment.Author, _ body: String) {
+    package init(
+        on subject: CommentSubject, under questionnaire: QuestionnaireID? = nil, by author: Comment.Author,
+        _ body: String
+    ) {
         self.subject = subject
+        self.questionnaire = questionnaire
         self.author = author
         self.body = body
     }
@@ -154,7 +173,7 @@ package struct PostComment: Act {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Comment> {
-        let owner = try subject.owner(in: project, view)
+        let owner = try subject.owner(in: project, under: questionnaire, view)
         var list = CommentList(subject.listKey, view.document(subject.listKey))
         guard list.ids.count < Comment.limit else { throw .tooManyComments }
         let comment = Comment(
@@ -181,14 +200,20 @@ package struct EditComment: Act {
     }
 
     package let comment: CommentID
-    /// The thing that the call names. A comment about another thing does not exist for the call.
+    /// The thing that the call names. A comment that reads of this thing do not show does not exist for the call.
     package let subject: CommentSubject
+    /// The questionnaire that the call names with a response; nil for another thing.
+    package let questionnaire: QuestionnaireID?
     package let author: Comment.Author
     package let edit: Edit
 
-    package init(_ comment: CommentID, on subject: CommentSubject, by author: Comment.Author, _ edit: Edit) {
+    package init(
+        _ comment: CommentID, on subject: CommentSubject, under questionnaire: QuestionnaireID? = nil,
+        by author: Comment.Author, _ edit: Edit
+    ) {
         self.comment = comment
         self.subject = subject
+        self.questionnaire = questionnaire
         self.author = author
         self.edit = edit
     }
@@ -203,15 +228,16 @@ package struct EditComment: Act {
         }
     }
 
-    /// Replaces the text of the comment, or deletes the comment. Throws `noSuchComment` if it does not exist,
-    /// `commentOfOtherAuthor` if another writer changes it, and `commentNotDeletable` if an agent deletes the comment of
-    /// another writer. An administrator may delete every comment, but may not change the words of others.
+    /// Replaces the text of the comment, or deletes the comment. Throws the refusals of ``PostComment`` for the thing, `noSuchComment`
+    /// if the comment does not exist, `commentOfOtherAuthor` if another writer changes it, and `commentNotDeletable` if an agent deletes
+    /// the comment of another writer. An administrator may delete every comment, but may not change the words of others. Merged issues
+    /// show their comments together, so a call can name any of these issues.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Comment> {
-        let owner = try subject.owner(in: project, view)
+        let owner = try subject.owner(in: project, under: questionnaire, view)
         guard var known = view.document(comment.documentKey).flatMap(Comment.init(packed:)), known.project == project,
-            known.subject == subject
+            known.subject.isShown(with: subject, view)
         else { throw .noSuchComment }
         let changes: [Change]
         switch edit {
@@ -222,7 +248,9 @@ package struct EditComment: Act {
             changes = [known.put(owner)]
         case .delete:
             guard known.author == author || !author.isAgent else { throw .commentNotDeletable }
-            var list = CommentList(subject.listKey, view.document(subject.listKey))
+            // The comments of a part stay in the list of the part.
+            let key = known.subject.listKey
+            var list = CommentList(key, view.document(key))
             list.remove(comment)
             changes = [.documentPut(comment.documentKey, owner, []), list.put(owner)]
         }

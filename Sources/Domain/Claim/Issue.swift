@@ -83,9 +83,11 @@ extension Refusal {
 }
 
 extension Snapshot {
-    /// The issue with an id; nil if it does not exist.
+    /// The issue with an id; nil if it does not exist. The title of an erased person is gone at once, and not only after the sweep.
     package func issue(_ id: IssueID) throws(StoreFault) -> Issue? {
-        let title = try document(id.titleKey).map { String(decoding: $0, as: UTF8.self) }
+        let version = try versions(of: id.titleKey, since: JournalSequence(rawValue: .max)).first
+        let title = try version.flatMap { version throws(StoreFault) in try content(of: version) }
+            .map { String(decoding: $0, as: UTF8.self) }
         return try document(id.documentKey).flatMap { Issue(packed: $0, titled: title) }
     }
 }

@@ -65,7 +65,7 @@ package struct StoreNotice: Equatable, Sendable {
 
     /// Whether the server may ask at a moment. A clock that was set back makes no notice wait.
     func isDue(at now: Instant) -> Bool {
-        guard now >= dueAt || now < toldAt else { return false }
+        if now >= toldAt, dueAt.ends(atMost: StoreNotice.longestPause, runningAt: now) { return false }
         return begunAt.map { now < $0 || now.milliseconds - $0.milliseconds >= StoreNotice.leaseMilliseconds } ?? true
     }
 
@@ -90,7 +90,10 @@ package struct StoreNotice: Equatable, Sendable {
 
     /// Puts the next question off after one without an answer; false if the server asks no longer.
     fileprivate mutating func putOff(at now: Instant) -> Bool {
-        guard now.milliseconds - toldAt.milliseconds < StoreNotice.keptMilliseconds else { return false }
+        // A clock that was set ahead gives no notice up: the time has passed, and the questions were asked.
+        if now.milliseconds - toldAt.milliseconds >= StoreNotice.keptMilliseconds, faults >= StoreNotice.faultsAtMost {
+            return false
+        }
         let pause = min(StoreNotice.minute << Int64(min(faults, 9)), StoreNotice.longestPause)
         (begunAt, dueAt) = (nil, now.advanced(byMilliseconds: pause))
         faults = min(faults + 1, StoreNotice.faultsAtMost)

@@ -278,7 +278,9 @@ final class ShopWatch: Sendable {
     private let task: Task<Void, Never>
 
     init(_ shop: any Shop, _ onym: OnymClient) {
-        onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
+        if onym.runtime.configuration.finishesTransactions {
+            onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
+        }
         // The stream comes first: it keeps what the shop reports meanwhile.
         let updates = shop.updates()
         task = Task { [weak onym] in

@@ -327,8 +327,10 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     package func setTracking(_ status: TrackingStatus, at time: Date?) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            let time = time?.milliseconds ?? runtime.milliseconds
-            if tracking?.status == status, tracking?.time == time { return }
+            // The same answer without a time is no new answer.
+            let known = tracking?.status == status ? tracking?.time : nil
+            let time = time?.milliseconds ?? known ?? runtime.milliseconds
+            if known == time { return }
             tracking = (status, time)
             save()
         }

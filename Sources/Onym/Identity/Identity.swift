@@ -159,7 +159,7 @@ public struct Users: Sendable {
     /// sends no advertising id of the device.
     /// - Parameters:
     ///   - status: the person's answer.
-    ///   - time: the time of the answer; nil for now.
+    ///   - time: the time of the answer; nil for now, or for the known time of the same answer.
     public func setTracking(_ status: TrackingStatus, at time: Date? = nil) { client?.setTracking(status, at: time) }
 
     /// Sets a user's consent, in the form of the IDSync dialect, which goes with each upload of this user; null removes it.

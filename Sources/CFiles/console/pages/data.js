@@ -21,7 +21,7 @@ export default async function data(place, { heading, leave }) {
     const compaction = await get("/compact", {}, { signal });
     if (compaction.running) timer = setTimeout(look, pollMilliseconds);
     return [facts([["State", compaction.running ? "running" : compaction.waits_for_readers ? "waits for a read that still runs" : "at rest"],
-      ["Pages given back", compaction.pages_given_back.toLocaleString("en")], ["Last done", moment(compaction.done_at)]]),
+      ["Pages given back", compaction.pages_given_back?.toLocaleString("en") ?? "–"], ["Last done", moment(compaction.done_at)]]),
     may.administer ? h("button", { type: "button", disabled: compaction.running, onclick: async () => {
       try { await post("/compact"); tell("The compaction has started."); look(); } catch (fault) { state.append(failure(fault)); }
     } }, "Start a compaction") : null];
