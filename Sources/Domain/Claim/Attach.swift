@@ -331,7 +331,7 @@ extension Attachment {
         switch state {
         case .tooShort, .tooLong, .wrongDigest: return .noSuchAttachment
         case .reserved:
-            if moment >= endsAt { return .noSuchAttachment }
+            if !isListed(at: moment) { return .noSuchAttachment }
             return description.app == app ? nil : .attachmentOfOtherApp
         case .stored: return description.app == app ? .attachmentStored : .attachmentOfOtherApp
         case .deleted: return description.app == app ? .attachmentGone : .attachmentOfOtherApp

@@ -176,10 +176,10 @@ struct AttachmentBytes: Equatable, Sendable {
         reserved.reduce(stored) { AttachmentBytes.runs($1.key, at: moment) ? $0 + $1.value : $0 }
     }
 
-    /// Whether reservations that end in a minute still run.
+    /// Whether reservations that end in an hour still run. The key is the hour's last minute.
     static func runs(_ minute: Int64, at moment: Instant) -> Bool {
         Instant(milliseconds: (minute + 1) * 60_000)
-            .ends(atMost: Attachment.reservationMilliseconds + 60_000, runningAt: moment)
+            .ends(atMost: Attachment.reservationMilliseconds + 3_600_000, runningAt: moment)
     }
 
     var packed: [UInt8] {
