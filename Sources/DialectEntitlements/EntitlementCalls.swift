@@ -186,9 +186,9 @@ enum EntitlementCalls {
             json.word(purchase.source.wireName)
             write(reason.product, purchase, &json)
             json.key("transaction_id")
-            json.string(purchase.transaction)
+            json.string(owners == nil ? purchase.shown(purchase.transaction) : purchase.transaction)
             json.key("original_transaction_id")
-            json.string(purchase.originalTransaction)
+            json.string(owners == nil ? purchase.shownOriginal : purchase.originalTransaction)
             if let device = purchase.device {
                 json.key("device")
                 json.word(device.name)

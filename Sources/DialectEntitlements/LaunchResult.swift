@@ -160,9 +160,9 @@ struct LaunchResult {
         _ json: inout JSONWriter
     ) {
         json.key("original_transaction_id")
-        json.string(purchase.originalTransaction)
+        json.string(purchase.shownOriginal)
         json.key("transaction_id")
-        json.string(transaction.id)
+        json.string(purchase.shown(transaction.id))
         json.key("transaction_timestamp")
         json.integer(transaction.startedAt.seconds)
         if let endsAt = transaction.endsAt {

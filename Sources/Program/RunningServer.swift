@@ -126,7 +126,7 @@ package final class RunningServer: Sendable {
         let storesClock = StoresClock(clock: configuration.clock, logger: configuration.logger)
         inspection.compare(storesClock)
         readers = Readers(threads: configuration.loops)
-        outbound = OutboundClient { answer in answer.date.map(storesClock.note) }
+        outbound = OutboundClient(limits: RunningServer.storeLimits) { answer in answer.date.map(storesClock.note) }
         webhookClient = RunningServer.webhookClient(configuration)
         let gateway = RunningServer.gateway(
             configuration, surfaces, engine, store, readers, outbound, secrets.identityTokens)
@@ -203,6 +203,13 @@ package final class RunningServer: Sendable {
     }
 
     /// Webhooks have connections of their own, because an open connection was allowed only for its own purpose.
+    /// A page of Apple's history has twenty signed notifications of some 20 KB.
+    private static var storeLimits: OutboundLimits {
+        var limits = OutboundLimits()
+        limits.answerBytes = 2 << 20
+        return limits
+    }
+
     private static func webhookClient(_ configuration: Configuration) -> OutboundClient {
         var limits = OutboundLimits()
         limits.allowsPrivateAddresses = configuration.callsPrivateAddresses

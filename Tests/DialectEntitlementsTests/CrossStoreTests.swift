@@ -104,6 +104,28 @@ struct CrossStoreTests {
         #expect(try scene.client.active("B") == (strategy == "copy" ? ["X"] : []))
     }
 
+    @Test("no answer to an app has Google's token, which is a proof of the buyer", arguments: ["GPA.1", ""])
+    func hiddenToken(order: String) throws {
+        let scene = try StoresScene()
+        scene.googleSays("tok-1", order: order)
+        _ = try scene.android("/v1/user/init", "A", #","purchases":[]"#)
+        let bought = try scene.android(
+            "/v1/user/purchase", "A", trigger: "Purchase",
+            #","purchase":{"purchase_token":"tok-1","product":"X","product_id":"","original_transaction_id":""}"#)
+        let answers = [
+            bought, try scene.android("/v1/user/init", "A", #","purchases":[]"#),
+            try scene.client.call("GET", "/v3/users/A/entitlements?explain=true"),
+        ]
+        for answer in answers {
+            #expect(answer.status == 200 && answer.body.contains("original_transaction_id"), "\(answer)")
+            #expect(!answer.body.contains("tok-1"), "\(answer)")
+        }
+        // A back end with a secret key may know it.
+        let whole = try scene.client.call(
+            "GET", "/v3/users/A/entitlements?explain=true", key: scene.client.secretKey)
+        #expect(whole.body.contains("tok-1"), "\(whole)")
+    }
+
     @Test(
         "X7 the v3 client restores by reporting again: another install, a second device, another identity",
         arguments: [("transfer", 200), ("keep_original", 422)])

@@ -71,8 +71,14 @@ struct NoticeTests {
         #expect(Patience.until { scene.google.stand.received.count > asked })
         scene.googleSays("tok", "ON_HOLD")
         scene.set(nil, of: "google")
-        scene.turn(to: 0, minutes: 2)
-        #expect(try Patience.until { try scene.client.active("A") == [] })
+        // The question of the eighth day may end before or after the clock goes back.
+        var minutes: Int64 = 2
+        let isAsked = try Patience.until {
+            scene.turn(to: 0, minutes: minutes)
+            minutes += 1
+            return try scene.client.active("A") == []
+        }
+        #expect(isAsked)
     }
 
     @Test(

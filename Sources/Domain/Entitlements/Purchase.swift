@@ -278,6 +278,19 @@ package struct Purchase: Equatable, Sendable {
 
     /// The transaction that counts.
     package var transaction: String { history.current.id }
+
+    /// The name of a transaction for an app. Google names a transaction without an order by the token of the purchase, and whoever shows the
+    /// token is taken for the buyer. An app gets a hash instead.
+    package func shown(_ transaction: String) -> String {
+        let isToken = originalTransaction.hasPrefix(transaction) || transaction.hasPrefix(originalTransaction)
+        guard source == .playStore, isToken else { return transaction }
+        return String(id.hash.high, radix: 16) + String(id.hash.low, radix: 16)
+    }
+
+    /// The name of the first transaction for an app.
+    package var shownOriginal: String {
+        source == .playStore ? shown(history.transactions.first?.id ?? originalTransaction) : originalTransaction
+    }
     package var product: String { history.current.product }
     package var purchasedAt: Instant { history.current.startedAt }
     package var startedAt: Instant { history.startedAt }
