@@ -127,6 +127,7 @@ package struct Stripe: StoreValidator {
             takesFirst: takesFirst(in: place.world), refund: refundEnds ? .untold : .none, graceDays: graceDays,
             graceMilliseconds: graceMilliseconds, hash: hash
         ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
+        guard !receipts.isEmpty else { return .failure(.bad(.foreign)) }
         // The claimed product is the reported one.
         let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
         return .success([receipts[reported]] + receipts[..<reported] + receipts[(reported + 1)...])

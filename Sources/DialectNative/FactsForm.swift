@@ -429,7 +429,7 @@ struct FactsForm {
         }
 
         private func inRange(_ milliseconds: Int64, _ name: String) throws(Misfit) -> Instant {
-            guard (-253_402_300_800_000...253_402_300_800_000).contains(milliseconds) else { throw notMoment(name) }
+            guard (-253_402_300_800_000...253_402_300_799_999).contains(milliseconds) else { throw notMoment(name) }
             return Instant(milliseconds: milliseconds)
         }
 

@@ -219,6 +219,8 @@ struct Drawing {
     ) throws(StoreFault) {
         (root, self.project) = (group.root, project)
         members = most == nil ? group.members : group.members(limit: Drawing.membersDrawn).sorted()
+        // The store may have failed meanwhile; then the next question says so.
+        if members.isEmpty { members = [group.root] }
         if !members.contains(group.root) { members[members.endIndex - 1] = group.root }
         try addIdentities(above: most, snapshot)
         try addMerges(most == nil ? group.merges : group.merges(limit: Drawing.mergesLookedAt), snapshot)

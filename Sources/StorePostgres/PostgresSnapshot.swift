@@ -181,7 +181,7 @@ final class PostgresSnapshot: Snapshot {
         """)
 
     fileprivate func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
-        quietly([]) { () throws(StoreFault) in
+        quietly(after == nil ? [person] : []) { () throws(StoreFault) in
             let rows = try ask(
                 PostgresSnapshot.members, Parameters(person.rawValue, after?.rawValue ?? .min, Int64(limit)))
             // A later moment of a long read may find the person alone.

@@ -131,6 +131,23 @@ struct DryRunCallsTests {
         #expect(part(less, "people")["now"] == part(less, "people")["then"])
     }
 
+    @Test("two undone merges that are one under other rules end once", arguments: StoreKind.allCases)
+    func undoneTogether(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let rules = #""decide_on":"group","merge_on_match":"any","known_into_known":true"#
+        let hierarchy = #""hierarchy":["customerid","email","facebook""#
+        let changed = try client.call("PUT", "/onym/v1/strategy", "{\(rules),\(hierarchy)]}")
+        #expect(changed.status == 200, "\(changed)")
+        for identities in [
+            #"{"email":"e@x.de","other":"x"}"#, #"{"facebook":"f","other":"x"}"#, #"{"customerid":"1"}"#,
+            #"{"customerid":"1","email":"e@x.de","facebook":"f"}"#,
+        ] { try client.identify(identities) }
+        let undone = try client.post("/onym/v1/calls/\(client.server.store.counts.lastSequence.rawValue)/undo")
+        #expect(undone.status == 200, "\(undone)")
+        let answer = try dryRun(client, "{\(rules),\(hierarchy),\"other\"]}")
+        #expect(answer["difference"] != nil, "\(answer)")
+    }
+
     static let wrong: [(body: String, status: Int, says: String)] = [
         ("{}", 400, "strategy is required"),
         (#"{"strategy":{"hierarchy":["shoe_size"]}}"#, 400, "shoe_size"),

@@ -108,7 +108,12 @@ struct StoreNoticeContractTests {
         fixture.clock.advance(milliseconds: -41 * 86_400_000)
         #expect(try due(fixture).items.count == 1)
         fixture.clock.advance(milliseconds: 49 * 86_400_000)
-        _ = try fixture.process(NoteStoreNotices([(try due(fixture).items[0], .unanswered)]))
+        // The clock may be ahead: the time alone gives nothing up.
+        for _ in 0..<100 {
+            #expect(try due(fixture).waiting == 1)
+            _ = try fixture.process(NoteStoreNotices([(try due(fixture).items[0], .unanswered)]))
+            fixture.clock.advance(milliseconds: 8 * 60_000)
+        }
         #expect(try due(fixture).waiting == 0)
     }
 }

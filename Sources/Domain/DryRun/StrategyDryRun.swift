@@ -490,9 +490,8 @@ package final class StrategyDryRun {
     // MARK: - Facts that no rule decides
 
     private func applyRecorded(_ call: RecordedCall) {
-        var changes: [Change] = []
+        var (changes, linked): ([Change], [Identity]) = ([], [])
         var stamp = stamp(at: call.at)
-        var linked: [Identity] = []
         /// The person of this index for a person of the journal. The dry run makes this person if no call has found it.
         func place(_ person: PersonID) -> PersonID {
             let byName = call.kind == .merge ? nil : named[person]
@@ -561,12 +560,22 @@ package final class StrategyDryRun {
             let names = SameUserID(linked, except: blockedValues, in: project, hash: hash)
             changes += names.merges(after: changes, stamp, in: project, index.pending).changes
         }
-        if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call.sequence) }
+        let kept = StrategyDryRun.once(changes)
+        if !kept.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: kept), stamp, call.sequence) }
         if case .reply(let reply) = call.answer, let was = reply.seen,
             let would = named[was] ?? counterparts[was]?.current
         {
             index.see(would, at: order.next(at: call.at))
             meet(was, would)
+        }
+    }
+
+    /// The changes in which each merge ends once. Several people of the journal may be one here, and so several of their merges.
+    private static func once(_ changes: [Change]) -> [Change] {
+        var undone: Set<MergeID> = []
+        return changes.filter { change in
+            guard case .mergeUndone(let merge) = change else { return true }
+            return undone.insert(merge.id).inserted
         }
     }
 
