@@ -217,6 +217,20 @@ struct OpeningTests {
         #expect(fault?.kind == .corrupt, "\(String(describing: fault))")
     }
 
+    @Test("finds the people of all links, which one thread reads while another adds them")
+    func manyLinks() throws {
+        let fixture = try StoreFixture(.sqlite)
+        var people: [Int: PersonID] = [:]
+        for number in 1...2500 {
+            people[number] = try fixture.identify([.customerID: "u\(number)", .email: "\(number)@x.de"]).person
+        }
+        try fixture.reopen()
+        #expect(fixture.store.counts.links == 5000)
+        for (number, person) in people {
+            #expect(try fixture.identify([.customerID: "u\(number)"]).person == person)
+        }
+    }
+
     @Test("opens a store whose server was killed, log and all")
     func killed() throws {
         let fixture = try StoreFixture(.sqlite)
