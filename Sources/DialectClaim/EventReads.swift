@@ -287,8 +287,7 @@ struct EventMembers: Sendable {
                 }
             }
         } catch {
-            // The rest of the row is shown.
-            return texts
+            // What was read until then is shown.
         }
         return texts
     }

@@ -28,7 +28,7 @@ struct AppDescription: Sendable {
                 }
             }
         } catch {
-            return languages
+            // What was read until then is shown.
         }
         return languages
     }

@@ -1,21 +1,30 @@
 import Domain
 import Foundation
+import Program
 import TestKit
 import Testing
 
 /// How long rows are kept (docs/operating.md), through the whole server.
 @Suite("Retention")
 struct RetentionTests {
+    private func client(
+        _ kind: StoreKind, _ clock: ManualClock, keeping days: [RowKind: Int],
+        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+    ) throws -> OwlClient {
+        OwlClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.retention.days = days
+                configure(&configuration)
+            })
+    }
+
     @Test(
         "what is too old goes, of the kinds that are told to, and claims count what is left",
         arguments: StoreKind.allCases)
     func pass(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)
-        let client = OwlClient(
-            try TestServer(kind) { configuration in
-                configuration.clock = { clock.now }
-                configuration.retention.days = [.event: 10]
-            })
+        let client = try client(kind, clock, keeping: [.event: 10])
         let old = (0..<40).map {
             OwlClient.event("owl_anon_1", "metric:load:record", id: "\(UUID())", more: ",\"build_number\":\"\($0)\"")
         }
@@ -38,11 +47,7 @@ struct RetentionTests {
     @Test("a clock that was ahead does not keep later rows for its years", arguments: StoreKind.allCases)
     func clockAhead(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)
-        let client = OwlClient(
-            try TestServer(kind) { configuration in
-                configuration.clock = { clock.now }
-                configuration.retention.days = [.event: 10]
-            })
+        let client = try client(kind, clock, keeping: [.event: 10])
         let years: Int64 = 5 * 365 * 86_400_000
         func isGone(_ message: String) throws -> Bool {
             try Patience.until {
@@ -63,12 +68,7 @@ struct RetentionTests {
     @Test("a project has its own days, longer or shorter than the server's", arguments: StoreKind.allCases)
     func ofProject(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)
-        let client = OwlClient(
-            try TestServer(kind) { configuration in
-                configuration.clock = { clock.now }
-                configuration.retention.days = [.event: 20, .metric: 5]
-                configuration.runs = TestServer.tinyRuns
-            })
+        let client = try client(kind, clock, keeping: [.event: 20, .metric: 5]) { $0.runs = TestServer.tinyRuns }
         let project = "/v1/projects/\(try client.project())"
         func patch(_ body: String) throws -> [String: Any] {
             try OwlClient.json(
