@@ -76,7 +76,7 @@ enum BucketCalls {
                 }
             }
             json.key("read")
-            json.integer(buckets.rowsRead)
+            json.integer(buckets.rowsCounted)
             json.key("complete")
             json.bool(buckets.isComplete)
         }
@@ -118,7 +118,9 @@ struct TimelineBuckets: Sendable {
     private var counts: [Key: [RowKind: Int]] = [:]
     /// The spans of the first and of the last row.
     private var ends: ClosedRange<Int64>?
-    private(set) var rowsRead = 0
+    private(set) var rowsCounted = 0
+    /// Also rows that the filter left out: they are work too.
+    private var rowsLookedAt = 0
     private(set) var isComplete = false
 
     static let rowsPerSlice = 1000
@@ -141,10 +143,11 @@ struct TimelineBuckets: Sendable {
     mutating func read(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         let page = try Timeline(of: person, filter, snapshot)
         for row in page.rows { add(row) }
-        rowsRead += page.lookedAt
+        rowsCounted += page.rows.count
+        rowsLookedAt += page.lookedAt
         filter.cursor = page.next
         isComplete = page.next == nil
-        return isComplete || rowsRead >= TimelineBuckets.rowsAtMost
+        return isComplete || rowsLookedAt >= TimelineBuckets.rowsAtMost
     }
 
     private mutating func add(_ row: StoredRow) {

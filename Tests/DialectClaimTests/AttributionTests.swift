@@ -94,7 +94,7 @@ struct AttributionTests {
         (.status(200, ""), 200), (.status(204, ""), 204), (.status(200, "[]"), 200), (.status(200, "{}"), 200),
         (.status(200, #"{"attribution":"yes"}"#), 200), (.status(200, #"{"attribution":null}"#), 200),
         (.bytes(Array("garbage".utf8)), 0), (.close, 0),
-        (.status(200, "{\"attribution\":true,\"x\":\"\(String(repeating: "x", count: 100_000))\"}"), 0),
+        (.status(200, "{\"attribution\":true,\"x\":\"\(String(repeating: "x", count: 3 << 20))\"}"), 0),
     ]
 
     @Test("tells of a fault of Apple's, and writes nothing", arguments: StoreKind.allCases)
