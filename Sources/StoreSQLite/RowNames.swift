@@ -14,12 +14,11 @@ import SQLite
 final class RowNames {
     // Only the writer's thread uses it.
 
-    private var hashes: [UInt64] = []
-    private var numbers: [Int64] = []
+    private var waiting = WaitingNames()
     /// The number of rows in a run that is written and not committed.
     private var written = 0
-    /// The filters of the runs, by the last row of the run.
-    private var filters: [Int64: RunFilter] = [:]
+    /// The filters of the runs. A run has the number of its last row.
+    private var filters = RunFilters()
 
     /// The number of rows in a run. A part has about 3 KB and fits on a page.
     static let rowsPerRun = 49_152
@@ -29,6 +28,7 @@ final class RowNames {
 
     /// Reads the rows that no run has. A store of an older version has no runs, so all its rows become runs first.
     init(_ connection: Connection) throws(SQLiteFault) {
+        try fillFilters(connection)
         var named = try RowNames.lastRow(connection)
         while true {
             let rows = try connection.prepare(
@@ -39,8 +39,7 @@ final class RowNames {
                 named = rows.integer(0)
                 count += 1
                 guard let hash = rows.optionalInteger(1) else { continue }
-                hashes.append(UInt64(bitPattern: hash))
-                numbers.append(named)
+                waiting.add(UInt64(bitPattern: hash), named)
             }
             if isDue {
                 try connection.transaction { () throws(SQLiteFault) in try write(connection) }
@@ -48,19 +47,15 @@ final class RowNames {
             }
             if count < RowNames.rowsPerRun { break }
         }
-        try fillFilters(connection)
     }
 
-    /// Makes the filters of the runs that were there before.
+    /// Makes the filters of the runs that are there.
     private func fillFilters(_ connection: Connection) throws(SQLiteFault) {
-        let made = Set(filters.keys)
         let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
         while try parts.step() {
             let run = parts.integer(0) & (1 << RowNames.rowBits - 1)
-            if made.contains(run) { continue }
-            var filter = filters.removeValue(forKey: run) ?? RunFilter(keys: RowNames.rowsPerRun)
-            parts.withBytes(1) { part in RowNames.forEachName(in: part) { hash, _ in filter.insert(hash) } }
-            filters[run] = filter
+            let filter = filters.place(of: run)
+            parts.withBytes(1) { part in RowNames.forEachName(in: part) { hash, _ in filters.add(hash, at: filter) } }
         }
     }
 
@@ -105,7 +100,7 @@ final class RowNames {
     }
 
     /// Whether enough rows wait for a run.
-    var isDue: Bool { hashes.count >= RowNames.rowsPerRun }
+    var isDue: Bool { waiting.count >= RowNames.rowsPerRun }
 
     /// Adds the rows of a commit.
     ///
@@ -119,8 +114,7 @@ final class RowNames {
             for case .rowAdded(_, let row) in entry.changes {
                 number += 1
                 guard let hash = row.recognition else { continue }
-                hashes.append(hash.rawValue)
-                numbers.append(number)
+                waiting.add(hash.rawValue, number)
             }
         }
     }
@@ -128,14 +122,13 @@ final class RowNames {
     /// Writes the first waiting rows as a run. After the commit ``forgetWritten()`` follows; after a fault the same run is written
     /// again.
     func write(_ connection: Connection) throws(SQLiteFault) {
-        let count = min(hashes.count, RowNames.rowsPerRun)
-        let run = numbers[count - 1]
-        let rows = zip(hashes.prefix(count), numbers).sorted { $0.0 < $1.0 }
+        let count = min(waiting.count, RowNames.rowsPerRun)
+        let run = waiting.numbers[count - 1]
+        let rows = zip(waiting.hashes.prefix(count), waiting.numbers).sorted { $0.0 < $1.0 }
         let insert = try connection.prepare("INSERT OR REPLACE INTO row_names (id, entries) VALUES (?, ?)")
         // After a fault the same run follows, so its filter can stay.
-        var filter = RunFilter(keys: RowNames.rowsPerRun)
-        for (hash, _) in rows { filter.insert(hash) }
-        filters[run] = filter
+        let filter = filters.place(of: run)
+        for (hash, _) in rows { filters.add(hash, at: filter) }
         var place = 0
         for part in 0..<RowNames.parts {
             var entries: [UInt8] = []
@@ -159,8 +152,7 @@ final class RowNames {
     /// Forgets the rows of the run that a transaction has written, if it has written one.
     func forgetWritten() {
         if written == 0 { return }
-        hashes.removeFirst(written)
-        numbers.removeFirst(written)
+        waiting.removeFirst(written)
         written = 0
     }
 
@@ -172,25 +164,39 @@ final class RowNames {
 
     // MARK: - Finding
 
+    /// The statements of a search. An import makes one for each of its rows.
+    struct Search {
+        fileprivate let part: Statement
+        fileprivate let rows: Statement
+
+        init(_ connection: Connection) throws(SQLiteFault) {
+            part = try connection.prepare("SELECT entries FROM row_names WHERE id = ?")
+            rows = try connection.prepare(
+                """
+                SELECT rows.id, rows.person, rows.previous, rows.kind, rows.at, recognition, device, rows.body, journal.at,
+                    journal.key
+                FROM rows JOIN journal ON journal.sequence = made_by
+                WHERE rows.id IN (?1, ?1 + 1) AND superseded_by IS NULL ORDER BY rows.id
+                """)
+        }
+    }
+
     /// The row with a hash that no other row has superseded; nil if it does not exist.
-    func find(_ hash: RowHash, _ connection: Connection) throws(SQLiteFault) -> NamedRow? {
-        for number in try candidates(hash.rawValue, connection) {
-            if let row = try RowNames.row(number, hash, connection) { return row }
+    func find(_ hash: RowHash, _ search: Search) throws(SQLiteFault) -> NamedRow? {
+        for number in try candidates(hash.rawValue, search) {
+            if let row = try RowNames.row(number, hash, search) { return row }
         }
         return nil
     }
 
     /// The numbers of the rows that came with a hash, the last first.
-    private func candidates(_ hash: UInt64, _ connection: Connection) throws(SQLiteFault) -> [Int64] {
-        var found: [Int64] = []
-        for place in hashes.indices where hashes[place] == hash { found.append(numbers[place]) }
-        let runs = filters.filter { $0.value.mayContain(hash) }
-        if !runs.isEmpty {
-            let part = try connection.prepare("SELECT entries FROM row_names WHERE id = ?")
-            for run in runs.keys {
-                part.bind(1, RowNames.part(of: hash) << RowNames.rowBits | run)
-                if try part.step() { part.withBytes(0) { bytes in RowNames.collect(hash, in: bytes, &found) } }
-                part.reset()
+    private func candidates(_ hash: UInt64, _ search: Search) throws(SQLiteFault) -> [Int64] {
+        var found = waiting.numbers(of: hash)
+        for run in filters.runs(with: hash) {
+            search.part.bind(1, RowNames.part(of: hash) << RowNames.rowBits | run)
+            defer { search.part.reset() }
+            if try search.part.step() {
+                search.part.withBytes(0) { bytes in RowNames.collect(hash, in: bytes, &found) }
             }
         }
         return found.sorted(by: >)
@@ -215,16 +221,11 @@ final class RowNames {
     }
 
     private static func row(
-        _ number: Int64, _ hash: RowHash, _ connection: Connection
+        _ number: Int64, _ hash: RowHash, _ search: Search
     ) throws(SQLiteFault) -> NamedRow? {
-        let rows = try connection.prepare(
-            """
-            SELECT rows.id, rows.person, rows.previous, rows.kind, rows.at, recognition, device, rows.body, journal.at,
-                journal.key
-            FROM rows JOIN journal ON journal.sequence = made_by
-            WHERE rows.id IN (?1, ?1 + 1) AND superseded_by IS NULL ORDER BY rows.id
-            """)
+        let rows = search.rows
         rows.bind(1, number)
+        defer { rows.reset() }
         var event: (row: StoredRow, arrival: RowArrival)?
         while try rows.step() {
             guard let stored = rows.storedRow else { continue }

@@ -60,6 +60,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let rows: RowWriter
         let earlier: Statement
         let document: Statement
+        let names: RowNames.Search
         let beginReading: Statement
         let endReading: Statement
         let commits = CommitWatch()
@@ -69,6 +70,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             rows = try RowWriter(connection)
             earlier = try connection.prepare("SELECT replay, body, reply, at FROM journal WHERE sequence = ?")
             document = try connection.prepare("SELECT body FROM documents WHERE id = ?")
+            names = try RowNames.Search(connection)
             beginReading = try connection.prepare("BEGIN")
             endReading = try connection.prepare("COMMIT")
             connection.watchCommits(commits)
@@ -193,7 +195,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         guard let session else { return nil }
         do throws(SQLiteFault) {
             if !session.connection.isInTransaction { try session.beginReading.run() }
-            return try names.find(hash, session.connection).flatMap {
+            return try names.find(hash, session.names).flatMap {
                 index.isErased($0.stored.person) ? nil : $0
             }
         } catch {

@@ -110,6 +110,41 @@ struct RowNamesTests {
         #expect(send("ada", [row(5, "late")]) == Collected(accepted: 1, repeated: 0))
     }
 
+    @Test("rows that wait are found by their hash, also equal hashes, a growing table, and rows behind a run")
+    func waiting() {
+        var waiting = WaitingNames()
+        // Three rows have each hash, and neighbors in the table have neighboring hashes.
+        for number in 0..<9000 { waiting.add(UInt64(number % 3000), Int64(number)) }
+        #expect(waiting.numbers(of: 7).sorted() == [7, 3007, 6007])
+        #expect(waiting.numbers(of: 3000).isEmpty)
+        waiting.removeFirst(3008)
+        #expect(waiting.count == 5992 && waiting.numbers.first == 3008)
+        #expect(waiting.numbers(of: 7) == [6007])
+        #expect(waiting.numbers(of: 8).sorted() == [3008, 6008])
+        waiting.add(7, 9000)
+        #expect(waiting.numbers(of: 7).sorted() == [6007, 9000])
+        waiting.removeFirst(waiting.count)
+        #expect(waiting.count == 0 && waiting.numbers(of: 8).isEmpty)
+    }
+
+    @Test("filters of many runs name the run of each hash, and few others")
+    func filters() {
+        var filters = RunFilters()
+        var random = SeededGenerator(seed: 7)
+        let runs = (1...70).map { run in (Int64(run * 1000), (0..<500).map { _ in random.next() as UInt64 }) }
+        for (run, hashes) in runs {
+            let place = filters.place(of: run)
+            for hash in hashes { filters.add(hash, at: place) }
+            #expect(filters.place(of: run) == place)
+        }
+        for (run, hashes) in runs {
+            #expect(hashes.allSatisfy { filters.runs(with: $0).contains(run) })
+        }
+        // A filter of 500 hashes is nearly empty.
+        let strangers = (0..<10_000).reduce(0) { count, _ in count + filters.runs(with: random.next()).count }
+        #expect(strangers < 100, "\(strangers)")
+    }
+
     @Test("the counts are right after a crash without a fold")
     func crash() throws {
         _ = send("ada", (0..<10).map { row($0, "first") })
