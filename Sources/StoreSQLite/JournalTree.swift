@@ -57,6 +57,7 @@ final class TreeReader: LeafRows {
     private let leaf: Statement
     private let firstAt: Statement
     private let placeOf: Statement
+    private let reopening: Statement
     let hasher: SHA256
 
     static let columns = """
@@ -84,6 +85,7 @@ final class TreeReader: LeafRows {
             """)
         firstAt = try connection.prepare("SELECT sequence, place FROM leaves WHERE sequence >= ? LIMIT 1")
         placeOf = try connection.prepare("SELECT place FROM leaves WHERE sequence = ?")
+        reopening = try connection.prepare("UPDATE leaves SET opening = ? WHERE sequence = ?")
     }
 
     func end() throws(SQLiteFault) -> TreeEnd? {
@@ -141,10 +143,9 @@ final class TreeReader: LeafRows {
         let sealed = try leaf.step() ? LeafRow(leaf).sealed(people, andCall: andCall, hasher) : nil
         leaf.reset()
         guard let sealed else { return }
-        let update = try connection.prepare("UPDATE leaves SET opening = ? WHERE sequence = ?")
-        update.bind(1, blob: sealed)
-        update.bind(2, sequence)
-        try update.run()
+        reopening.bind(1, blob: sealed)
+        reopening.bind(2, sequence)
+        try reopening.run()
     }
 
     /// The people with a part in the leaves of some calls.

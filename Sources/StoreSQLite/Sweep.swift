@@ -27,7 +27,7 @@ struct Sweep {
         let value: String
     }
 
-    /// The limits of rows that one step reads, and of rows that it removes.
+    /// The limits of rows that one step reads, and of rows that it removes or writes anew. Other calls wait for a step.
     private static let lookedAt: Int64 = 1000
     private static let takenOut = 100
 
@@ -92,16 +92,22 @@ struct Sweep {
             } else if let inputs = row.blob(3), let left = without(inputs) {
                 others.append((row.integer(0), left.isEmpty ? nil : left))
             }
+            if theirs.count + others.count == Sweep.takenOut { break }
         }
         // A leaf is sealed while the row of the journal is still whole.
         if start < after {
             let tree = try TreeReader(connection)
             let (own, rewritten) = (Set(theirs), Set(others.map(\.sequence)))
+            var sealed = 0
             for (call, people) in try tree.people(start + 1...after) {
                 let losesContent = own.contains(call) || rewritten.contains(call)
-                if losesContent || !people.isDisjoint(with: ids) {
-                    try tree.seal(call, ids, andCall: losesContent, connection)
+                guard losesContent || !people.isDisjoint(with: ids) else { continue }
+                if sealed == Sweep.takenOut {
+                    after = call - 1
+                    break
                 }
+                try tree.seal(call, ids, andCall: losesContent, connection)
+                sealed += 1
             }
         }
         let forget = try connection.prepare(
@@ -110,14 +116,14 @@ struct Sweep {
             WHERE sequence = ?
             """)
         let forgetAct = try connection.prepare("DELETE FROM call_acts WHERE sequence = ?")
-        for sequence in theirs {
+        for sequence in theirs where sequence <= after {
             forget.bind(1, sequence)
             try forget.run()
             forgetAct.bind(1, sequence)
             try forgetAct.run()
         }
         let rewrite = try connection.prepare("UPDATE journal SET inputs = ? WHERE sequence = ?")
-        for (sequence, inputs) in others {
+        for (sequence, inputs) in others where sequence <= after {
             rewrite.bind(1, blob: inputs)
             rewrite.bind(2, sequence)
             try rewrite.run()
@@ -189,6 +195,7 @@ struct Sweep {
                 theirs.append(row.integer(0))
                 calls.append(row.integer(4))
             }
+            if theirs.count == Sweep.takenOut { break }
         }
         // The answers of calls also describe the attachment.
         let tree = try TreeReader(connection)
