@@ -201,18 +201,28 @@ private final class EdgeLines: ImportLines {
         let line: Int
     }
 
+    /// An identity. Two texts that Unicode takes for the same are two identities if their bytes differ.
+    private struct Name: Hashable {
+        let text: String
+
+        static func == (one: Name, other: Name) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(text) }
+    }
+
     private let files: [String]
     private let progress: (ImportFile) -> Void
     private var rows: [Row] = []
     private var refused: [RefusedRecord] = []
     private var parents: [Int32] = []
-    private var places: [String: Int32] = [:]
+    private var places: [Name: Int32] = [:]
     private var written = 0
     private var hasRead = false
     private var seen: Set<Int32> = []
     private let parser = JSONParser()
 
     private static let rowsAtOnce = 4000
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     init(_ files: [String], progress: @escaping (ImportFile) -> Void) throws(CommandFault) {
         self.files = files
@@ -235,10 +245,16 @@ private final class EdgeLines: ImportLines {
             }
         }
         var lines: [ImportLine] = []
+        // No lines would mean the end. Many rows behind each other may name only identities that came before.
+        while lines.isEmpty, written < rows.count { writeRows(to: &lines) }
+        return lines
+    }
+
+    private func writeRows(to lines: inout [ImportLine]) {
         let end = min(written + EdgeLines.rowsAtOnce, rows.count)
         for row in rows[written..<end] {
             for name in [row.a, row.b] {
-                guard let place = places[name], seen.insert(place).inserted else { continue }
+                guard let place = places[Name(text: name)], seen.insert(place).inserted else { continue }
                 let key = "edges:\(names[Int(root(place))])"
                 var json = JSONWriter()
                 json.object { json in
@@ -263,7 +279,6 @@ private final class EdgeLines: ImportLines {
             }
         }
         written = end
-        return lines
     }
 
     private var names: [String] = []
@@ -287,19 +302,20 @@ private final class EdgeLines: ImportLines {
         if !rest.isEmpty { add(rest[...], place, line + 1) }
     }
 
-    private func add(_ bytes: ArraySlice<UInt8>, _ file: Int, _ line: Int) {
-        let text = String(decoding: bytes, as: UTF8.self).trimmingNewline
+    private func add(_ content: ArraySlice<UInt8>, _ file: Int, _ line: Int) {
+        let bytes = line == 1 && content.starts(with: EdgeLines.byteOrderMark) ? content.dropFirst(3) : content
+        // A text that is mended would give two different values one text, and so join two people.
+        guard let row = String(validating: bytes, as: UTF8.self), !bytes.contains(0) else {
+            return refuse(
+                String(decoding: bytes, as: UTF8.self), file, line,
+                "The row is not text in UTF-8, or holds a NUL character.")
+        }
+        let text = row.trimmingNewline
         if text.isEmpty || line == 1 && text.hasPrefix("a,b") { return }
         let cells = EdgeLines.cells(text)
         guard cells.count == 2 || cells.count == 3, cells[0].contains(":"), cells[1].contains(":") else {
-            var json = JSONWriter()
-            json.string(text)
-            refused.append(
-                RefusedRecord(
-                    file: files[file], line: line, reason: "malformed",
-                    detail: "A row must have the form TYPE:VALUE,TYPE:VALUE or TYPE:VALUE,TYPE:VALUE,SINCE.",
-                    record: json.bytes))
-            return
+            return refuse(
+                text, file, line, "A row must have the form TYPE:VALUE,TYPE:VALUE or TYPE:VALUE,TYPE:VALUE,SINCE.")
         }
         rows.append(
             Row(a: cells[0], b: cells[1], since: cells.count == 3 ? cells[2] : "", file: file, line: line))
@@ -308,12 +324,19 @@ private final class EdgeLines: ImportLines {
         if one != other { parents[Int(max(one, other))] = min(one, other) }
     }
 
+    private func refuse(_ text: String, _ file: Int, _ line: Int, _ detail: String) {
+        var json = JSONWriter()
+        json.string(text)
+        refused.append(
+            RefusedRecord(file: files[file], line: line, reason: "malformed", detail: detail, record: json.bytes))
+    }
+
     private func number(_ name: String) -> Int32 {
-        if let known = places[name] { return known }
+        if let known = places[Name(text: name)] { return known }
         let number = Int32(parents.count)
         parents.append(number)
         names.append(name)
-        places[name] = number
+        places[Name(text: name)] = number
         return number
     }
 

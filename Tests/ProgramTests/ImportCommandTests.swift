@@ -168,6 +168,35 @@ struct ImportCommandTests {
         #expect(run(["stats", "--json"]).text == calls, "no import is made")
     }
 
+    @Test("of edges, and joins no people by texts that only look the same")
+    func edgesByBytes() throws {
+        #expect(run(["init"]).code == 0)
+        let path = folder.path + "/edges.csv"
+        // The letters é and è of Latin-1, which are no UTF-8, and a letter in Unicode's two forms.
+        var rows: [UInt8] = [0xEF, 0xBB, 0xBF] + Array("customerid:z,email:z@x.y\ncustomerid:a,email:andr".utf8)
+        rows += [0xE9] + Array("@x.y\ncustomerid:b,email:andr".utf8)
+        rows += [0xE8] + Array("@x.y\ncustomerid:c,email:e\u{301}@x.y\ncustomerid:d,email:\u{E9}@x.y\n".utf8)
+        try Data(rows).write(to: URL(filePath: path))
+        let done = run(["import", "--from", "edges", path])
+        #expect(done.code == 0 && done.text.contains("Identities: 6 taken, 0 were here."), "\(done)")
+        let refused = try String(contentsOfFile: path + ".refused.jsonl", encoding: .utf8).split(separator: "\n")
+        #expect(refused.count == 2 && refused.allSatisfy { $0.contains("not text in UTF-8") }, "\(refused)")
+        for (one, other) in [("a", "b"), ("c", "d")] {
+            let apart = run(["explain", "customerid:\(one)", "customerid:\(other)", "--json"])
+            #expect(apart.text.contains(#""connected":false"#), "\(apart)")
+        }
+        #expect(run(["explain", "customerid:c", "email:e\u{301}@x.y", "--json"]).text.contains(#""connected":true"#))
+    }
+
+    @Test("of edges to their end, also behind many rows about people who came before")
+    func edgesAgain() throws {
+        #expect(run(["init"]).code == 0)
+        let known = String(repeating: "customerid:x,email:x@y.z\n", count: 9000)
+        let done = run(["import", "--from", "edges", try write(known + "customerid:last,email:l@y.z\n", "edges.csv")])
+        #expect(done.code == 0 && done.text.contains("Identities: 4 taken"), "\(done)")
+        #expect(run(["person", "customerid:last"]).code == 0)
+    }
+
     @Test("and shows the facts of the first five records by --map-check, without a store")
     func mapCheck() throws {
         let map = try write(
