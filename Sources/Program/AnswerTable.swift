@@ -108,7 +108,7 @@ enum AnswerTable {
         _ object: JSONValue, indent: Int, without left: String? = nil, isInList: Bool = false, _ lines: inout [Line]
     ) throws(JSONFault) {
         try object.forEachMember(at: "the answer") { key, value throws(JSONFault) in
-            let name = key.copy()
+            let name = shown(key.copy())
             if name == left || (isInList && value.isNull) { return }
             if let line = try line(value) {
                 lines.append(Line(indent: indent, content: .member(name, value: line)))
@@ -160,8 +160,8 @@ enum AnswerTable {
         }
     }
 
-    /// A text without control characters: a client may send what a terminal takes for a command.
-    private static func shown(_ text: String) -> String {
+    /// A text without control characters: a client may send what a terminal takes for a command, also as the name of a property.
+    static func shown(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
         return String(
             String.UnicodeScalarView(
@@ -179,7 +179,7 @@ enum AnswerTable {
         var parts: [(name: String, value: String)]? = []
         try value.forEachMember(at: "a value") { key, value throws(JSONFault) in
             if value.isNull { return }
-            if let line = try line(value) { parts?.append((key.copy(), line)) } else { parts = nil }
+            if let line = try line(value) { parts?.append((shown(key.copy()), line)) } else { parts = nil }
         }
         return parts
     }

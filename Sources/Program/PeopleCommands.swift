@@ -604,7 +604,7 @@ enum PeopleCommands {
                 case "kind": isPerson = try value.string(at: "kind") == "person"
                 case "person": id = value.isNull ? "" : try value.string(at: "person")
                 case "root": root = try value.string(at: "root")
-                case "label": label = value.isNull ? "" : try value.string(at: "label")
+                case "label": label = value.isNull ? "" : AnswerTable.shown(try value.string(at: "label"))
                 case "match":
                     try value.forEachMember(at: "match") { key, value throws(JSONFault) in
                         if case "type" = key { type = try value.string(at: "type") }

@@ -197,6 +197,25 @@ struct ImportCommandTests {
         #expect(run(["person", "customerid:last"]).code == 0)
     }
 
+    @Test("and nothing of them reaches the terminal as a command, not even the name of a property")
+    func terminal() throws {
+        #expect(run(["init"]).code == 0)
+        let lines = [
+            #"{"kind":"person","id":"-1","made":"2024-03-01T08:00:00Z"}"#,
+            #"{"kind":"property","person":"-1","dialect":"idsync","name":"\u001b[2Jplan","value":"\u001b[3Jpro"}"#,
+            #"{"kind":"link","person":"-1","type":"customerid","value":"\u001b[4Jada"}"#,
+            #"{"kind":"link","person":"-1","type":"ios_idfv","value":"shared"}"#,
+            #"{"kind":"person","id":"-2","made":"2024-03-01T08:00:00Z"}"#,
+            #"{"kind":"link","person":"-2","type":"ios_idfv","value":"shared"}"#,
+        ]
+        #expect(run(["import", try write(Self.facts(lines))]).code == 0)
+        let shown = run(["person", "-1"])
+        #expect(shown.text.contains("[2Jplan") && shown.text.contains("[3Jpro"), "\(shown)")
+        let several = run(["person", "shared"])
+        #expect(several.code == 1 && several.text.contains("[4Jada"), "\(several)")
+        #expect(!shown.text.contains("\u{1B}") && !several.text.contains("\u{1B}"), "\(shown) \(several)")
+    }
+
     @Test("and shows the facts of the first five records by --map-check, without a store")
     func mapCheck() throws {
         let map = try write(
