@@ -281,7 +281,8 @@ extension FactStream<SQLiteFault> {
         let first = try connection.integer("SELECT min(id) FROM \(table)") ?? 0
         var (low, high) = (first, try connection.integer("SELECT max(id) FROM \(table)") ?? 0)
         while low < high {
-            let middle = low + (high - low) / 2
+            // The numbers of damaged rows may be anywhere.
+            let middle = low &+ Int64(UInt64(bitPattern: high &- low) / 2)
             caller.bind(1, middle)
             defer { caller.reset() }
             if try caller.step(), caller.integer(0) <= call { low = middle + 1 } else { high = middle }

@@ -184,11 +184,11 @@ package final class Doctor {
             if ActKind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
                 found("journal_kind", "Journal row \(sequence) is of a kind that this version does not know.")
             }
-            (expected, lastAt) = (sequence + 1, at)
+            (expected, lastAt) = (sequence &+ 1, at)
             return sequence
         }
         compareClock(withCallAt: lastAt)
-        lastSequence = expected - 1
+        lastSequence = expected &- 1
     }
 
     /// Finds a last call that is ahead of the clock.
@@ -319,7 +319,8 @@ package final class Doctor {
             let (id, person, madeBy) = (row.integer(0), row.integer(1), row.integer(4))
             // The store numbers links without gaps, and removes no link.
             if id != expected { found("link_gap", "After link \(expected - 1) comes link \(id).") }
-            expected = id + 1
+            // A damaged row may have the greatest number, and no row comes behind it.
+            expected = id &+ 1
             if madeBy > lastSequence {
                 later.append(("link_origin", "Link \(id)", madeBy))
                 return id

@@ -426,9 +426,11 @@ package final class StoreRepair {
         var (gaps, expected) = ([Int64](), Int64(1))
         let links = try connection.prepare("SELECT id FROM links ORDER BY id")
         while try links.step() {
-            // A number far behind the others is no number of the store.
             let id = links.integer(0)
-            if id - expected <= Int64(count) { gaps += Array(expected..<id) }
+            // A number below 1, and one far behind the others, are no numbers of the store.
+            if id < expected { continue }
+            if id - expected > Int64(count) { break }
+            gaps += Array(expected..<id)
             expected = id + 1
         }
         while gaps.count < count {

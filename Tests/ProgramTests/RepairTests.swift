@@ -49,6 +49,12 @@ struct RepairTests {
         "and it has the same rows as before the damage",
         arguments: [
             "DELETE FROM links WHERE id = (SELECT max(id) FROM links GROUP BY type, value HAVING count(*) > 1 LIMIT 1)",
+            // The numbers of added links are far from all others.
+            """
+            DELETE FROM links WHERE id = (SELECT max(id) FROM links GROUP BY type, value HAVING count(*) > 1 LIMIT 1);
+            INSERT INTO links SELECT -5, person, type, 'another', made_by FROM links WHERE id = 2;
+            INSERT INTO links SELECT 9223372036854775807, person, type, 'other', made_by FROM links WHERE id = 2
+            """,
             "UPDATE links SET person = (SELECT person FROM links WHERE id = 40) WHERE id = 3",
             "UPDATE links SET made_by = 12 WHERE id = 3",
             "INSERT INTO link_ends (link, ended_by) VALUES (3, 12)",

@@ -56,6 +56,10 @@ struct DoctorTests {
             ("UPDATE links SET made_by = 0 WHERE id = 3", "link_origin"),
             ("UPDATE links SET value = 'c0', type = 2 WHERE id = 9", "link_unique"),
             ("INSERT INTO links SELECT 1000, person, type, value, made_by FROM links WHERE id = 2", "link_twice"),
+            (
+                "INSERT INTO links SELECT 9223372036854775807, person, type, 'x', made_by FROM links WHERE id = 2",
+                "link_gap"
+            ),
             ("UPDATE rows SET kind = 250 WHERE id = 2", "row_kind"),
             ("UPDATE rows SET person = 77 WHERE id = 2", "row_person"),
             ("UPDATE rows SET previous = 1 WHERE id = 4", "row_chain"),
