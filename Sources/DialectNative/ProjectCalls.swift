@@ -9,8 +9,10 @@ enum ProjectCalls {
     /// Whether the operator of the server may leave out the project in a call with this path.
     static func concernAllProjects(_ path: String) -> Bool {
         path.hasPrefix("/onym/v1/projects")
-            || ["/onym/v1/stats", "/onym/v1/compact", "/onym/v1/backups", "/onym/v1/server", "/onym/v1/master-keys"]
-                .contains(path)
+            || [
+                "/onym/v1/stats", "/onym/v1/compact", "/onym/v1/backups", "/onym/v1/server", "/onym/v1/master-keys",
+                "/onym/v1/master-keys/reload",
+            ].contains(path)
             || !path.hasPrefix("/onym/")
     }
 

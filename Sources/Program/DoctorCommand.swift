@@ -136,6 +136,9 @@ enum DoctorCommand: ProgramCommand {
                 let doctor = try PostgresDoctor(database, progress: progress)
                 doctor.now = SystemClock.now()
                 findings = try doctor.examine()
+                let marks = try doctor.masterKeys(first: MasterKeyText.markName)
+                // Keys that cannot be read may be beside a server on another machine.
+                findings += foreignKeys(marks, context).filter { !$0.isWarning }
                 if findings.allSatisfy(\.isWarning) { findings += try doctor.examine(with: RunExamination.findings) }
             } else {
                 let doctor = try Doctor(context.dataFolder.store, progress: progress)

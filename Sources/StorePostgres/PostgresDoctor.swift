@@ -67,6 +67,22 @@ package final class PostgresDoctor {
         return findings
     }
 
+    /// The marks of the master keys with which the store makes new secrets.
+    ///
+    /// - Parameter name: the setting with the mark of the first key.
+    package func masterKeys(first name: String) throws(StoreFault) -> Set<MasterKeyMark> {
+        let first = try KeptSettings.read(name, connection).map { MasterKeyMark($0) }
+        let rows = try ask(
+            """
+            SELECT body FROM documents WHERE id IN (
+                SELECT max(id) FROM documents WHERE kind = \(DocumentKind.masterKeys.rawValue) GROUP BY hash
+            )
+            """)
+        let histories = (0..<rows.count).map { rows.blob($0, 0) ?? [] }
+        let projects = try ask("SELECT count(*) FROM projects").integer(0, 0)
+        return MasterKeyHistory.newest(in: histories, projects: projects, first: first)
+    }
+
     private func lookAtClock() throws(StoreFault) {
         let last = try ask("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
         guard let now, last.count > 0 else { return }

@@ -148,19 +148,17 @@ package final class Doctor {
     package func masterKeys(first name: String) throws(StoreFault) -> Set<MasterKeyMark> {
         let first = try setting(name).map { MasterKeyMark($0) }
         return try file.attempt { () throws(SQLiteFault) in
-            var marks = Set<MasterKeyMark>()
-            let histories = try connection.prepare(
-                "SELECT body FROM documents WHERE kind = \(DocumentKind.masterKeys.rawValue)")
-            defer { histories.reset() }
-            var count: Int64 = 0
-            while try histories.step() {
-                guard let newest = histories.blob(0).flatMap({ MasterKeyHistory(packed: $0) })?.newest else { continue }
-                marks.insert(newest)
-                count += 1
-            }
+            // The versions before the last one name keys that may have been dropped since.
+            let rows = try connection.prepare(
+                """
+                SELECT body FROM documents WHERE id IN (
+                    SELECT max(id) FROM documents WHERE kind = \(DocumentKind.masterKeys.rawValue) GROUP BY hash
+                )
+                """)
+            var histories: [[UInt8]] = []
+            while try rows.step() { histories.append(rows.blob(0) ?? []) }
             let projects = try connection.integer("SELECT count(*) FROM projects") ?? 0
-            if projects == 0 || count < projects, let first { marks.insert(first) }
-            return marks
+            return MasterKeyHistory.newest(in: histories, projects: projects, first: first)
         }
     }
 

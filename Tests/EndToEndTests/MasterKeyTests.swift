@@ -184,6 +184,25 @@ struct MasterKeyTests {
         #expect(again.stop() == 0)
     }
 
+    @Test("that came between the first and the newest are dropped, and the store and its copies need them no more")
+    func droppedBetween() throws {
+        let scene = Scene(store: try Store())
+        #expect(try scene.onym("projects", "create", "Second", "--json").code == 0)
+        for _ in 0..<2 { #expect(try scene.onym("master-key", "rotate").code == 0) }
+        let keys = try scene.keys()
+        #expect(keys.map(\.state) == ["older", "older", "newest"])
+        let dropped = try scene.onym("master-key", "drop", keys[1].id, "--end-tokens")
+        #expect(dropped.code == 0, "\(dropped)")
+        let examined = try scene.store.doctor()
+        #expect(examined.code == 0, "\(examined)")
+        let copies = scene.store.folder.path + "/copies"
+        #expect(try scene.onym("backup", copies).code == 0)
+        let restored = try Shell.result(
+            [ServerProcess.program, "restore", copies, scene.store.folder.path + "/restored"]
+                + ["--master-key", scene.store.data + "/master.key"])
+        #expect(restored.code == 0, "\(restored)")
+    }
+
     @Test("of one line are read as one key, as before; a file with a bad line is refused")
     func oneLine() throws {
         let scene = Scene(store: try Store())

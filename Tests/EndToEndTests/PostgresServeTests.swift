@@ -50,6 +50,11 @@ struct PostgresServeTests {
         #expect(away.code == 3 && away.errors.contains("cannot be reached") && !away.errors.contains("word"))
         let again = try Shell.result([ServerProcess.program, "init", "--data", store.data, "--json"] + flags)
         #expect(again.code == 1 && again.errors.contains("already"))
+        // The doctor finds what the server refuses.
+        let words = [ServerProcess.program, "doctor", "--data", store.data] + flags
+        #expect(try Shell.result(words).code == 0)
+        let found = try Shell.result(words, environment: ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)])
+        #expect(found.code == 1 && found.output.contains("master_key: "), "\(found)")
     }
 
     @Test("one whose database is away says so to everybody, and goes on by itself")

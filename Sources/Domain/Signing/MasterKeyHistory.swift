@@ -57,6 +57,21 @@ package struct MasterKeyHistory: Equatable, Sendable {
         rootKey = root.isEmpty ? nil : MasterKeyMark(root)
     }
 
+    /// The keys with which the projects of a store make new secrets.
+    ///
+    /// - Parameters:
+    ///   - histories: the last version of each project's history.
+    ///   - projects: the number of projects. A project without a history uses the first key.
+    ///   - first: the first key of the store; nil if the store does not know it.
+    package static func newest(
+        in histories: [[UInt8]], projects: Int64, first: MasterKeyMark?
+    ) -> Set<MasterKeyMark> {
+        let newest = histories.compactMap { MasterKeyHistory(packed: $0)?.newest }
+        var marks = Set(newest)
+        if projects == 0 || Int64(newest.count) < projects, let first { marks.insert(first) }
+        return marks
+    }
+
     /// More changes of the key than a project has in its life.
     static let entriesAtMost = 1000
 }
