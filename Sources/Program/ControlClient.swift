@@ -246,6 +246,31 @@ extension ControlClient.Session {
     ) throws(CommandFault) -> ControlClient.Answer {
         try call(method, path, body: body, in: project).done
     }
+
+    /// The ids of all projects.
+    func projects() throws(CommandFault) -> [String] {
+        var (ids, cursor): ([String], String?) = ([], nil)
+        repeat {
+            let path = "/onym/v1/projects" + (cursor.map { "?cursor=\($0)" } ?? "")
+            let answer = try done("GET", path)
+            cursor = nil
+            try answer.read { root throws(JSONFault) in
+                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                    switch key {
+                    case "projects":
+                        try value.forEachElement(at: "projects") { project throws(JSONFault) in
+                            try project.forEachMember(at: "a project") { key, value throws(JSONFault) in
+                                if case "id" = key { ids.append(try value.string(at: "id")) }
+                            }
+                        }
+                    case "next_cursor": cursor = value.isNull ? nil : try value.string(at: "next_cursor")
+                    default: break
+                    }
+                }
+            }
+        } while cursor != nil
+        return ids
+    }
 }
 
 extension ControlClient.Answer {

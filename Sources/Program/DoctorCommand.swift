@@ -209,17 +209,7 @@ enum DoctorCommand: ProgramCommand {
                     Finding(code: "clock", description: try value.string(at: "clock"), isWarning: true))
             }
         }
-        var projects: [String] = []
-        _ = try context.control("GET", "/onym/v1/projects").read { root throws(JSONFault) in
-            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
-                guard case "projects" = key else { return }
-                try value.forEachElement(at: "projects") { project throws(JSONFault) in
-                    try project.forEachMember(at: "a project") { key, value throws(JSONFault) in
-                        if case "id" = key { projects.append(try value.string(at: "id")) }
-                    }
-                }
-            }
-        }
+        let projects = try context.controlClient().session { session throws(CommandFault) in try session.projects() }
         for project in projects {
             _ = try context.control("GET", "/onym/v1/stores/status", in: project).read { root throws(JSONFault) in
                 try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in

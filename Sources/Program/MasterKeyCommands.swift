@@ -73,7 +73,7 @@ enum MasterKeyRotateCommand: ProgramCommand {
         }
         var sealed: Int64 = 0
         try context.controlClient().session { session throws(CommandFault) in
-            for project in try projects(session) {
+            for project in try session.projects() {
                 let answer = try session.done("POST", MasterKeyList.path, body: Array("{}".utf8), in: project)
                 sealed += try answer.read { root throws(JSONFault) in
                     var count: Int64 = 0
@@ -108,31 +108,6 @@ enum MasterKeyRotateCommand: ProgramCommand {
         }
         context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
         return 0
-    }
-
-    /// The ids of all projects.
-    private static func projects(_ session: ControlClient.Session) throws(CommandFault) -> [String] {
-        var (ids, cursor): ([String], String?) = ([], nil)
-        repeat {
-            let path = "/onym/v1/projects" + (cursor.map { "?cursor=\($0)" } ?? "")
-            let answer = try session.done("GET", path)
-            cursor = nil
-            try answer.read { root throws(JSONFault) in
-                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
-                    switch key {
-                    case "projects":
-                        try value.forEachElement(at: "projects") { project throws(JSONFault) in
-                            try project.forEachMember(at: "a project") { key, value throws(JSONFault) in
-                                if case "id" = key { ids.append(try value.string(at: "id")) }
-                            }
-                        }
-                    case "next_cursor": cursor = value.isNull ? nil : try value.string(at: "next_cursor")
-                    default: break
-                    }
-                }
-            }
-        } while cursor != nil
-        return ids
     }
 }
 

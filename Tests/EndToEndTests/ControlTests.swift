@@ -179,4 +179,20 @@ struct ControlTests {
         #expect(whole.output.contains("People: \(count) taken"), "\(whole)")
         #expect(server.stop() == 0)
     }
+
+    @Test("the doctor asks about the stores of all projects, however many there are")
+    func storesOfProjects() throws {
+        let store = try Store()
+        let root = store.folder.path + "/root"
+        let request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        let files = ["-keyout", root + ".key", "-out", root + ".pem", "-subj", "/CN=root", "-days", "2"]
+        #expect(try Shell.result(request + files).code == 0)
+        // The server knows how the App Store signs, and has no key to ask it.
+        let server = try ServerProcess(data: store.data, flags: ["--app-store-root", root + ".pem"])
+        for number in 0..<50 { #expect(try onym(store, "projects", "create", "P\(number)", "--json").code == 0) }
+        let found = try onym(store, "doctor")
+        let projects = Set(found.output.matches(of: /stores: Project (\d+), app_store/).map { String($0.1) })
+        #expect(found.code == 4 && projects.count == 51, "\(found)")
+        #expect(server.stop() == 0)
+    }
 }
