@@ -189,6 +189,7 @@ private final class ImportRun {
         } catch {
             // The refusals of what the server has belong in their file whatever else is wrong.
             try? settle(downTo: 0)
+            endDryRun()
             throw error
         }
         guard position >= known.position else {
@@ -435,9 +436,15 @@ private final class ImportRun {
         context.terminal.note(text + ".")
     }
 
+    /// Ends a dry run that does not come to its end: a server has room for few of them, and keeps each for an hour.
+    private func endDryRun() {
+        if isDryRun { _ = try? session.done("POST", "/onym/v1/imports/\(id)/finish", body: []) }
+    }
+
     private func stop() throws(CommandFault) -> Int32 {
         try send()
         try settle(downTo: 0)
+        endDryRun()
         context.terminal.note(
             isDryRun
                 ? "Stopped. A dry run keeps nothing."

@@ -180,6 +180,23 @@ struct ControlTests {
         #expect(server.stop() == 0)
     }
 
+    @Test("dry runs of imports that fail take no room from the next ones")
+    func failedDryRuns() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let file = store.folder.path + "/cut.jsonl"
+        try """
+        {"kind":"header","onym":1,"form":"facts"}
+        {"kind":"person","id":"-1","made":"2024-03-01T08:00:00Z"}
+
+        """.write(toFile: file, atomically: true, encoding: .utf8)
+        for _ in 0..<6 {
+            let failed = try onym(store, "import", "--dry-run", file)
+            #expect(failed.code == 1 && failed.errors.contains("is cut"), "\(failed)")
+        }
+        #expect(server.stop() == 0)
+    }
+
     @Test("the doctor asks about the stores of all projects, however many there are")
     func storesOfProjects() throws {
         let store = try Store()
