@@ -11,6 +11,8 @@ extension Writer {
             let isMore = try store.fold(part)
             return isMore || !sightings.isEmpty
         } catch {
+            // A step after the recovery stores them.
+            for (person, moment) in part { sightings[person] = moment }
             needsRecovery = true
             return false
         }

@@ -78,6 +78,21 @@ struct WriterTests {
         #expect(fixture.store.counts.rows == 15)
     }
 
+    @Test("stores later when people were seen, if a fault came between")
+    func foldAfterFault() throws {
+        let store = FailingStore(MemoryStore(hash: World.hash))
+        let writer = Writer(store: store, chance: { 0 })
+        let now = Instant(milliseconds: 1_800_000_000_000)
+        let made = writer.process([identify("a"), identify("b")], at: now).compactMap(person)
+        for person in made { writer.note([person: SeenAt(now.advanced(byMilliseconds: 1000))]) }
+        store.failNextFold()
+        #expect(!writer.fold(limit: 10) && writer.needsRecovery)
+        #expect(writer.recover() == nil)
+        #expect(store.foldedPeople.withLock(\.self).isEmpty)
+        while writer.fold(limit: 1) {}
+        #expect(store.foldedPeople.withLock(\.self) == Set(made))
+    }
+
     @Test("journals by the clock, with a note where it goes back")
     func growingTime() {
         let store = MemoryStore(hash: World.hash)

@@ -16,6 +16,7 @@ package final class FailingStore: Store {
     private struct Plan {
         var nextCommit: CommitFault?
         var failedRecoveries = 0
+        var failsFold = false
         var isBroken = false
     }
 
@@ -36,6 +37,9 @@ package final class FailingStore: Store {
             $0.failedRecoveries = failedRecoveries
         }
     }
+
+    /// Has the next step of a fold fail.
+    package func failNextFold() { plan.withLock { $0.failsFold = true } }
 
     package func cancelCommitFault() {
         plan.withLock { $0.nextCommit = nil }
@@ -87,6 +91,11 @@ package final class FailingStore: Store {
     package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try store.replace(segments) }
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
+        let fails = plan.withLock { plan in
+            defer { plan.failsFold = false }
+            return plan.failsFold
+        }
+        if fails { throw FailingStore.fault }
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
         return isMore
