@@ -93,7 +93,7 @@ extension ExportCommand {
         let since = arguments["since"] ?? "0"
         let (facts, graph) = ("\(path)/\(TableFolder.linesName)", "\(path)/graph.jsonl.gz")
         // A graph that goes on belongs to the lines that are there.
-        let hasFacts = arguments.has("anew") ? false : try isKept(facts, since: since)
+        let hasFacts = arguments.has("anew") ? false : try isKept(facts, since: since, of: arguments["project"])
         let isWhole = try context.controlClient().session { session throws(CommandFault) in
             if !hasFacts {
                 guard try ExportRun(facts, .tables, since: since, context, session).run() != nil else { return false }
@@ -111,11 +111,14 @@ extension ExportCommand {
     }
 
     /// Whether an interrupted export has all lines of the tables already.
-    private static func isKept(_ path: String, since: String) throws(CommandFault) -> Bool {
+    private static func isKept(_ path: String, since: String, of project: String?) throws(CommandFault) -> Bool {
         guard Files.exists(path) else { return false }
         guard let header = try ExportReader(path).next(), let kept = header.integer("since") else { return false }
         guard String(kept) == since else {
             throw .failed("\(path) is an export with --since \(kept). Give the same, or --anew.")
+        }
+        if let project, let known = header.text("project"), known != project {
+            throw .failed("\(path) is an export of project \(known). Give the same --project, or --anew.")
         }
         return true
     }

@@ -90,6 +90,20 @@ struct ExportCommandTests {
         #expect(run(["export", "--all", "--anew", "--output", path("b.jsonl")]).code == 0)
     }
 
+    @Test("as tables, and never of the lines that another project's export has left")
+    func otherProject() throws {
+        #expect(run(["init"]).code == 0)
+        #expect(run(["projects", "create", "Second", "--json"]).code == 0)
+        #expect(run(["import", try writePeople(1...3), "--project", "1"]).code == 0)
+        try FileManager.default.createDirectory(atPath: path("t"), withIntermediateDirectories: false)
+        #expect(run(["export", "--all", "--project", "1", "--output", path("t/lines.jsonl.gz")]).code == 0)
+        let words = ["export", "--tables", path("t"), "--format", "csv", "--project", "2"]
+        let refused = run(words)
+        #expect(refused.code == 1 && refused.text.contains("is an export of project 1"), "\(refused)")
+        #expect(run(words + ["--anew"]).code == 0)
+        #expect(try rows("people", in: "t").isEmpty)
+    }
+
     /// The rows of a table in CSV, without its header.
     private func rows(_ table: String, in folder: String) throws -> [String] {
         try text("\(folder)/\(table)/part-00000.csv").split(whereSeparator: \.isNewline).dropFirst().map(String.init)
