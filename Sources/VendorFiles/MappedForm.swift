@@ -53,7 +53,7 @@ struct MappedForm: VendorForm {
         }
         var names = Set(paths.map(\.column) + paths.map(\.objectColumn))
         if let properties = map.properties, !properties.from.isEmpty {
-            let prefix = properties.from.joined(separator: ".").lowercased()
+            let prefix = prefix(of: properties)
             names.formUnion(table.columns.filter { $0 == prefix || $0.hasPrefix(prefix + ".") })
         }
         return names
@@ -61,7 +61,7 @@ struct MappedForm: VendorForm {
 
     /// The name of the object that holds the properties, in lower case; empty for the record itself.
     private func prefix(of properties: VendorMap.Properties) -> String {
-        properties.from.joined(separator: ".").lowercased()
+        ArraySlice(properties.from.joined(separator: ".").utf8).lowercased
     }
 
     private func columns(

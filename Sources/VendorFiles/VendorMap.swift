@@ -20,7 +20,8 @@ package struct VendorMap: Sendable {
 
         init(_ text: String) {
             self.text = text
-            column = text.lowercased()
+            // Columns have only the letters of ASCII in lower case.
+            column = String(copying: Array(text.utf8).map(ASCII.lowercased))
             objectColumn = String(column.prefix { $0 != "." })
             constant = text.hasPrefix("const:") ? Array(text.dropFirst(6).utf8) : nil
             steps = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)

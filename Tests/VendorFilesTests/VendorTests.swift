@@ -272,6 +272,24 @@ struct VendorTests {
         #expect(fault?.message.contains(member) == true, "\(fault?.message ?? "")")
     }
 
+    @Test("finds columns whose names have capital letters beyond ASCII")
+    func capitalLetters() throws {
+        let map = try VendorMap(
+            json: Array(
+                #"""
+                {"format":"csv","vendor":"a","key":"KÄUFER","identities":[{"type":"email","from":"Émail"}],
+                 "properties":{"from":"Ämter.*"}}
+                """#.utf8))
+        let reading = try Reading(.csv, VendorOptions(map: map), "KÄUFER,Émail,Ämter.Rang\n7,a@b.c,2\n")
+        #expect(
+            reading.facts == [
+                #"{"kind":"person","key":"a:7"}"#,
+                #"{"kind":"link","key":"a:7","type":"email","value":"a@b.c"}"#,
+                #"{"kind":"property","key":"a:7","dialect":"idsync","name":"Rang","value":"2"}"#,
+            ])
+        #expect(reading.report.unknownColumns.isEmpty)
+    }
+
     @Test("needs a person in a map, but not for Segment")
     func mapWithoutPerson() throws {
         let map = try VendorMap(json: Array(#"{"format":"csv","vendor":"a"}"#.utf8))
