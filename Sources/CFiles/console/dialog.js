@@ -75,7 +75,7 @@ export function change({ title, verb, fields = [], dry, columns, run, done, proo
     const mine = turn += 1;
     seen = null;
     look();
-    if (fields.some((field) => !field.optional && values[field.name].trim() === "")) { show(preview); return Promise.resolve(); }
+    if (fields.some((field) => !field.optional && values[field.name].trim() === "")) return fill(preview, 0, async () => null);
     return fill(preview, 4, async (signal) => {
       const result = await ask(signal);
       const parts = drawn(result);

@@ -33,24 +33,22 @@ function countDown(button, seconds) {
   setTimeout(() => countDown(button, seconds - 1), 1000);
 }
 
-/** Fills a place with what a function answers. The function gets a signal, and may throw a failure. */
+const fillings = new WeakMap();
+
+/** Fills a place with what a function answers. A later call for the place stops the one before. */
 export async function fill(place, lines, make) {
   const stop = new AbortController();
+  fillings.get(place)?.abort();
+  fillings.set(place, stop);
+  const isLast = () => fillings.get(place) === stop;
   place.setAttribute("aria-busy", "true");
-  const quiet = setTimeout(() => show(place, h("div", { class: "waiting" }, h("span", { class: "hidden-text" }, "Loading"),
+  const quiet = setTimeout(() => isLast() && show(place, h("div", { class: "waiting" }, h("span", { class: "hidden-text" }, "Loading"),
     Array.from({ length: lines }, () => h("i")))), quietMilliseconds);
-  const slow = setTimeout(() => place.append(h("button", { type: "button", onclick: () => stop.abort() }, "Stop")), patienceMilliseconds);
-  try {
-    const parts = await make(stop.signal);
-    clearTimeout(quiet);
-    show(place, parts);
-  } catch (fault) {
-    clearTimeout(quiet);
-    show(place, failure(fault, () => fill(place, lines, make)));
-  } finally {
-    clearTimeout(slow);
-    place.removeAttribute("aria-busy");
-  }
+  const slow = setTimeout(() => isLast() && place.append(h("button", { type: "button", onclick: () => stop.abort() }, "Stop")), patienceMilliseconds);
+  const parts = await make(stop.signal).catch((fault) => isLast() && failure(fault, () => fill(place, lines, make)));
+  clearTimeout(quiet);
+  clearTimeout(slow);
+  if (isLast()) show(place, parts).removeAttribute("aria-busy");
   return place;
 }
 

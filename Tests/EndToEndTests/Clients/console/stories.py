@@ -256,6 +256,29 @@ def why_they_are_one_and_why_not(scene):
 
 
 @story
+def the_last_question_counts(scene):
+    """The answer to an earlier question comes last. It does not take the place of the later one's."""
+    scene.ada().merge()
+    scene.server.identify(customerid="bob")
+    tab = scene.tab().sign_in(to="#/explain")
+    held = []
+    tab.page.route("**/onym/v1/explain?*", lambda route: route.continue_() if held else held.append(route))
+    tab.page.get_by_label("First id").fill("customerid:ada")
+    tab.page.get_by_label("Second id").fill("email:ada@example.com")
+    tab.page.keyboard.press("Enter")
+    assert until(lambda: (tab.page.wait_for_timeout(20), held)[1]), "the first question was asked"
+    tab.page.get_by_label("Second id").fill("customerid:bob")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("They are two people.")).to_be_visible()
+    held[0].continue_()
+    # What comes after it has an answer, so it has one too.
+    for _ in range(3):
+        tab.page.evaluate("() => fetch('/healthz').then((answer) => answer.text())")
+    expect(tab.page.get_by_text("They are two people.")).to_be_visible()
+    assert tab.page.locator("[aria-busy]").count() == 0
+
+
+@story
 def a_merge_and_its_undo(scene):
     scene.ada()
     tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
