@@ -97,7 +97,11 @@ export default async function rules(place, { heading, leave, again }) {
   const without = h("input", { type: "checkbox", onchange: () => look() });
   const force = h("button", { type: "button", class: "act", disabled: true, onclick: () => change({
     title: "Put these rules in force", verb: "Put in force", takesReason: false, note: "The rules hold from the next call on. Answers that were given stay.",
-    dry: async () => differences((await get("/strategy")), draft), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
+    // Another person may have changed other rules since the page was loaded. Those stay.
+    dry: async () => {
+      const now = await get("/strategy");
+      return differences(now, { ...now, ...changed(document, draft) });
+    }, columns: (found) => ({ now: null, then: null, more: comparison(found) }),
     run: (_, _reason, options) => put("/strategy", changed(document, draft), options), done: () => { tell("The rules are in force."); again(); },
   }) }, "Put in force…");
   const tryButton = h("button", { type: "button", disabled: true, onclick: () => dryRun() }, "Try on what happened");

@@ -549,6 +549,25 @@ def rules_are_tried_and_put_in_force(scene):
 
 
 @story
+def rules_that_another_person_changed_stay(scene):
+    tab = scene.tab().sign_in(to="#/rules")
+    first = scene.server.admin("GET", "/onym/v1/strategy")[1]["version"]
+    tab.page.get_by_role("button", name="customerid down").click()
+    status, answer = scene.server.admin("PUT", "/onym/v1/strategy", {"shared_device_people": 7})
+    assert status == 200, answer
+    tab.page.get_by_label("without trying").check()
+    tab.page.get_by_role("button", name="Put in force…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_text("What changes").wait_for()
+    expect(dialog.get_by_role("table")).to_contain_text("hierarchy")
+    expect(dialog.get_by_role("table")).not_to_contain_text("shared_device_people")
+    confirm(tab, "Put in force")
+    expect(tab.page.get_by_text(f"Version {first + 2} is in force.")).to_be_visible()
+    now = scene.server.admin("GET", "/onym/v1/strategy")[1]
+    assert now["shared_device_people"] == 7 and now["hierarchy"][1] == "customerid", now
+
+
+@story
 def a_part_of_a_value_is_found(scene):
     scene.ada()
     people = [scene.server.identify(customerid=f"user-{number}") for number in range(203)]
