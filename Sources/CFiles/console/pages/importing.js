@@ -44,11 +44,18 @@ export function importFile(known, done) {
   const isDry = h("input", { id: "import-dry", type: "checkbox", checked: !known });
   const place = h("div", { "aria-live": "polite" });
   const button = h("button", { class: "act", type: "submit" }, known ? "Go on" : "Import");
-  const stop = new AbortController();
+  let stop = new AbortController();
+  // The import that the dialog goes on with after a failure or a stop.
+  let begun = known;
+  if (!known) file.addEventListener("change", () => { begun = null; });
+  // The try that has not come to its end. The server has room for few of them.
+  let trying = null;
   const form = h("form", { onsubmit: async (event) => {
     event.preventDefault();
     button.disabled = true;
     try { await send(file.files[0]); } catch (fault) { place.append(failure(fault)); button.disabled = false; }
+    if (trying) post(path`/imports/${trying}/finish`).catch(() => {});
+    trying = null;
   } }, known ? h("p", {}, "The import of ", shown(known.name), ` stands at byte ${known.position.toLocaleString("en")}. Choose the same file.`)
     : h("p", {}, "A file in the form ", h("code", {}, "facts"), ": one record in each line, as an export has them. The command ", h("code", {}, "onym import"), " reads files of other vendors."),
   h("div", { class: "field" }, h("label", { for: "import-file" }, "File"), file),
@@ -58,32 +65,37 @@ export function importFile(known, done) {
   open(known ? "Go on with an import" : "Import a file", form, [], () => { stop.abort(); done(); });
 
   async function send(chosen) {
+    stop = new AbortController();
+    const { signal } = stop;
     const tries = !known && isDry.checked;
+    const goesOn = !tries && begun && (known || begun.on_conflict === join.value);
     // A batch may have arrived after the list was read.
-    let progress = known ? await get(path`/imports/${known.id}`) : await post(`/imports${tries ? "?dry_run=true" : ""}`, { name: chosen.name, form: "facts", on_conflict: join.value });
-    if (known && (chosen.size < progress.position || await checksum(chosen, progress.position) !== progress.crc)) throw new Failure(0, "other_file", "This is another file, or it has changed since.");
+    let progress = goesOn ? await get(path`/imports/${begun.id}`) : await post(`/imports${tries ? "?dry_run=true" : ""}`, { name: chosen.name, form: "facts", on_conflict: join.value });
+    if (tries) trying = progress.id; else begun = progress;
+    if (goesOn && (chosen.size < progress.position || await checksum(chosen, progress.position) !== progress.crc)) throw new Failure(0, "other_file", "This is another file, or it has changed since.");
     const bar = h("progress", { max: chosen.size || 1, value: progress.position, "aria-label": "Bytes imported" });
     const state = h("p", { role: "status" });
-    const refused = [];
+    let refused = [];
     const list = h("div");
     show(place, bar, state, list);
-    const begun = performance.now();
+    const start = performance.now();
     const first = progress.position;
     let sum = progress.crc;
     while (progress.position < chosen.size) {
-      if (stop.signal.aborted) { state.append(" Stopped. The list of imports goes on from here."); button.disabled = false; return; }
+      if (signal.aborted) { state.append(tries ? " Stopped. Nothing was changed." : " Stopped. It goes on from here."); button.disabled = false; return; }
       const bytes = await batch(chosen, progress.position);
       sum = crc(sum, bytes);
       const answer = await post(path`/imports/${progress.id}/batches`, null, { query: { position: progress.position, line: progress.line, crc: sum }, raw: bytes });
       progress = answer.import;
-      refused.push(...answer.refused);
+      refused = refused.concat(answer.refused).slice(0, shownLines + 1);
       bar.value = progress.position;
-      const seconds = (performance.now() - begun) / 1000;
+      const seconds = (performance.now() - start) / 1000;
       state.textContent = `${counted(progress.taken, "record")} taken, ${progress.same.toLocaleString("en")} known before, ${progress.refused.toLocaleString("en")} refused, ${Math.round((progress.position - first) / 1024 / seconds).toLocaleString("en")} KiB a second.`;
       if (answer.refused.length) show(list, table(`Refused lines${refused.length > shownLines ? `, the first ${shownLines}` : ""}`,
         [["Line", (one) => String(one.line)], ["Reason", (one) => [h("code", {}, shown(one.reason)), " ", shown(one.detail)]], ["Record", (one) => shown(one.record)]], refused.slice(0, shownLines)));
     }
     await post(path`/imports/${progress.id}/finish`);
+    trying = null;
     tell(tries ? "The file was tried." : "The file is imported.");
     state.append(tries ? " Nothing was changed. Take the mark away to import the file." : " Done.");
     if (tries) { isDry.checked = false; button.disabled = false; } else button.disabled = true;

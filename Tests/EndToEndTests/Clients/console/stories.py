@@ -1280,6 +1280,42 @@ def an_import_over_a_reload(scene):
 
 
 @story
+def an_import_goes_on_after_a_lost_connection(scene):
+    """A failure and a stop in the middle: the same dialog goes on, and makes no second import."""
+    lines = [json.dumps({"kind": "person", "key": f"file:p{number}", "made": 1}) for number in range(3500)]
+    file = pathlib.Path(scene.server.folder, "people.jsonl")
+    file.write_text("\n".join(lines) + "\n")
+    tab = scene.tab()
+    tab.allowed = ["ERR_", "Failed to load"]
+    tab.sign_in(to="#/data")
+    tab.page.get_by_role("button", name="Import a file…").click()
+    dialog = tab.page.get_by_role("dialog", name="Import a file")
+    dialog.get_by_label("File", exact=True).set_input_files(str(file))
+    dialog.get_by_label("Only try").uncheck()
+    begin = dialog.get_by_role("button", name="Import", exact=True)
+    batches = []
+    def lose(route):
+        batches.append(route)
+        if len(batches) == 2:
+            route.abort()
+        elif len(batches) != 3:
+            route.continue_()
+    tab.page.route("**/batches?*", lose)
+    begin.click()
+    expect(dialog.get_by_role("alert")).to_contain_text("cannot be reached")
+    begin.click()
+    assert until(lambda: (tab.page.wait_for_timeout(20), len(batches) == 3)[1]), "the second batch was sent again"
+    dialog.get_by_role("button", name="Stop", exact=True).click()
+    batches[2].continue_()
+    expect(dialog).to_contain_text("Stopped.")
+    begin.click()
+    expect(dialog).to_contain_text("3,500 records taken", timeout=30000)
+    expect(dialog).to_contain_text("Done.")
+    imports = scene.server.admin("GET", "/onym/v1/imports")[1]["imports"]
+    assert [(one["state"], one["taken"]) for one in imports] == [("finished", 3500)], imports
+
+
+@story
 def no_network(scene):
     scene.ada()
     tab = scene.tab()
