@@ -17,9 +17,11 @@ export default async function data(place, { heading, leave }) {
   const state = h("div");
   let timer;
   leave(() => clearTimeout(timer));
-  const look = () => fill(state, 3, async (signal) => {
-    const compaction = await get("/compact", {}, { signal });
-    if (compaction.running) timer = setTimeout(look, pollMilliseconds);
+  // Only the first look is a person's call: an open page does not keep the session alive.
+  const look = (isUse = true) => fill(state, 3, async (signal) => {
+    const compaction = await get("/compact", {}, { signal, isUse });
+    clearTimeout(timer);
+    if (compaction.running) timer = setTimeout(() => { if (state.isConnected) look(false); }, pollMilliseconds);
     return [facts([["State", compaction.running ? "running" : compaction.waits_for_readers ? "waits for a read that still runs" : "at rest"],
       ["Pages given back", compaction.pages_given_back?.toLocaleString("en") ?? "–"], ["Last done", moment(compaction.done_at)]]),
     may.administer ? h("button", { type: "button", disabled: compaction.running, onclick: async () => {
@@ -34,10 +36,11 @@ export default async function data(place, { heading, leave }) {
   };
   let jobTimer;
   leave(() => clearTimeout(jobTimer));
-  const lookAtJobs = () => fill(jobs, 4, async (signal) => {
-    const [{ jobs: all }, open] = await Promise.all([get("/jobs", {}, { signal }), interrupted(lookAtJobs, signal)]);
+  const lookAtJobs = (isUse = true) => fill(jobs, 4, async (signal) => {
+    const [{ jobs: all }, open] = await Promise.all([get("/jobs", {}, { signal, isUse }), interrupted(lookAtJobs, { signal, isUse })]);
     const isRunning = (job) => ["running", "waiting"].includes(job.state);
-    if (all.some(isRunning)) { clearTimeout(jobTimer); jobTimer = setTimeout(lookAtJobs, jobMilliseconds); }
+    clearTimeout(jobTimer);
+    if (all.some(isRunning)) jobTimer = setTimeout(() => { if (jobs.isConnected) lookAtJobs(false); }, jobMilliseconds);
     return [open, table("Jobs", [
       ["Job", (job) => shown(job.name ?? kinds[job.kind] ?? job.kind)], ["Kind", (job) => kinds[job.kind] ?? job.kind],
       ["State", (job) => h("span", { class: isRunning(job) || job.state === "interrupted" ? "look" : job.state === "failed" ? "bad" : null }, job.state)],

@@ -103,8 +103,8 @@ export function importFile(known, done) {
 }
 
 /** The imports that were interrupted, each with a button that goes on. */
-export async function interrupted(again, signal) {
-  const { imports } = await get("/imports", { limit: 50 }, { signal });
+export async function interrupted(again, options) {
+  const { imports } = await get("/imports", { limit: 50 }, options);
   const open = imports.filter((one) => one.state === "running" && one.form === "facts");
   return open.map((one) => h("p", { class: "row" }, "The import of ", shown(one.name), ` stands at line ${one.line.toLocaleString("en")}. `,
     may.administer ? h("button", { type: "button", "aria-label": `Go on with the import of ${one.name}`, onclick: () => importFile(one, again) }, "Go on…") : null));

@@ -131,7 +131,7 @@ export default async function rules(place, { heading, leave, again }) {
         show(count, `${run.journal.read.toLocaleString("en")} of ${counted(run.journal.of, "call")}`);
         await new Promise((resolve) => setTimeout(resolve, pollMilliseconds));
         if (gone.signal.aborted) return;
-        run = await get(path`/strategy/dry-run/${run.id}`, {}, { signal: gone.signal });
+        run = await get(path`/strategy/dry-run/${run.id}`, {}, { signal: gone.signal, isUse: false });
       }
       if (run.state === "done") { tried = body; show(result, outcome(run.difference)); }
       else show(result, h("p", {}, run.state === "stopped" ? "The dry run is stopped. It shows nothing." : ["The dry run failed: ", shown(run.reason)]));

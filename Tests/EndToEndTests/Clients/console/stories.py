@@ -1316,6 +1316,30 @@ def an_import_goes_on_after_a_lost_connection(scene):
 
 
 @story
+def an_open_page_is_no_use(scene):
+    """Only the first look at work that runs is a person's call. The others do not keep the session alive."""
+    tab = scene.tab().sign_in()
+    uses = {"compact": [], "jobs": [], "dry-run": []}
+    def note(route, name, answer):
+        uses[name].append(route.request.headers.get("onym-use"))
+        route.fulfill(json=answer)
+    job = {"id": "i_1", "kind": "import", "name": None, "state": "running", "done": 1, "of": None, "rate": None, "rejected": 0, "begun_at": None, "ended_at": None}
+    tab.page.route("**/onym/v1/compact", lambda route: note(route, "compact", {"running": True, "waits_for_readers": False, "pages_given_back": 0, "done_at": None}))
+    tab.page.route("**/onym/v1/jobs", lambda route: note(route, "jobs", {"jobs": [job]}))
+    tab.go("#/data")
+    assert until(lambda: (tab.page.wait_for_timeout(20), len(uses["compact"]) >= 3 and len(uses["jobs"]) >= 2)[1]), uses
+    assert uses["compact"][:3] == [None, "none", "none"] and uses["jobs"][:2] == [None, "none"], uses
+    run = {"id": "d_1", "state": "running", "journal": {"read": 0, "of": 9}}
+    tab.page.route("**/onym/v1/strategy/dry-run", lambda route: route.fulfill(json=run))
+    tab.page.route("**/onym/v1/strategy/dry-run/d_1", lambda route: note(route, "dry-run", {**run, "state": "running" if len(uses["dry-run"]) < 2 else "stopped"}))
+    tab.go("#/rules")
+    tab.page.get_by_role("button", name="customerid down").click()
+    tab.page.get_by_role("button", name="Try on what happened").click()
+    expect(tab.page.get_by_text("The dry run is stopped.")).to_be_visible()
+    assert uses["dry-run"] == ["none", "none", "none"], uses
+
+
+@story
 def no_network(scene):
     scene.ada()
     tab = scene.tab()
