@@ -13,13 +13,15 @@ guard words.count >= 3 else {
     print("usage: example-entitlements <endpoint> <project key> [receipt]")
     exit(2)
 }
-let configuration = QONConfiguration(projectKey: words[2], launchMode: .subscriptionManagement)
+let configuration = Qonversion.Configuration(projectKey: words[2], launchMode: .subscriptionManagement)
 configuration.setProxyURL(words[1])
 configuration.setEnvironment(.sandbox)
 configuration.configure = {
     $0.folder = FileManager.default.temporaryDirectory.appending(path: "onym-example-\(UUID().uuidString)")
 }
 let app = Qonversion.initWithConfig(configuration)
+let campaign: [String: Any] = ["campaign": "spring"]
+app.attribution(campaign, from: .appsFlyer)
 
 /// Ends the wait for a call's one callback with a line about it.
 func line<Value>(
@@ -37,6 +39,15 @@ func active(_ list: [String: Qonversion.Entitlement]) -> String {
 
 func entitlements() async -> String {
     await withCheckedContinuation { app.checkEntitlements(line($0, active)) }
+}
+
+/// The latest transactions of an entitlement.
+func transactions(_ entitlement: Qonversion.Entitlement?) -> String {
+    let lines = (entitlement?.transactions ?? []).map { transaction in
+        let isFirst = transaction.originalTransactionId == transaction.transactionId
+        return "\(transaction.type) in \(transaction.environment)\(isFirst ? ", the first" : "")"
+    }
+    return lines.isEmpty ? "none" : lines.joined(separator: "; ")
 }
 
 let user = await withCheckedContinuation { app.userInfo(line($0) { "\($0?.qonversionId.prefix(4) ?? "")…" }) }
@@ -63,6 +74,10 @@ if words.count > 3 {
     let purchase = Purchase(price: "9.99", currency: "EUR", purchased: Date(), appStoreReceipt: words[3])
     let bought = await withCheckedContinuation { app.purchase(purchase, completion: line($0, active)) }
     print("purchase: \(bought)")
+    let history = await withCheckedContinuation { continuation in
+        app.checkEntitlements(line(continuation) { transactions($0["plus"]) })
+    }
+    print("transactions: \(history)")
     let restored = await withCheckedContinuation { app.restore([words[3]], completion: line($0, active)) }
     print("restore: \(restored)")
     print("may use: \(await entitlements())")

@@ -1,18 +1,28 @@
 public import Foundation
 
-#if canImport(StoreKit) && os(iOS)
-    import StoreKit
+#if canImport(StoreKit)
+    public import StoreKit
 #endif
 
 // The vendor's names that do nothing here: remote settings, experiments, attribution, promotions, redemptions.
 
 extension Qonversion {
-    /// Inert: remote settings of the vendor's server.
-    public struct RemoteConfig: Sendable {}
-    /// Inert: several remote settings of the vendor's server.
-    public struct RemoteConfigList: Sendable {}
     /// Inert: an offer of the App Store for one user.
-    public struct PromotionalOffer: Sendable {}
+    public final class PromotionalOffer {
+        #if canImport(StoreKit)
+            /// The discount.
+            public var productDiscount: SKProductDiscount
+            /// The signed discount.
+            public var paymentDiscount: SKPaymentDiscount
+
+            /// Makes an offer.
+            public init(productDiscount: SKProductDiscount, paymentDiscount: SKPaymentDiscount) {
+                (self.productDiscount, self.paymentDiscount) = (productDiscount, paymentDiscount)
+            }
+        #else
+            package init() {}
+        #endif
+    }
 
     /// Inert: a network of advertisements. The raw values are the vendor's.
     public enum AttributionProvider: Int, CaseIterable, Sendable {
@@ -33,7 +43,7 @@ extension Qonversion {
         /// A person began a purchase in the App Store.
         func shouldPurchasePromoProduct(
             withIdentifier productID: String,
-            executionBlock: @escaping (([String: Entitlement], (any Error)?, Bool) -> Void) -> Void)
+            executionBlock: @escaping PromoPurchaseCompletionHandler)
     }
 
     private func refuse<Value>(_ name: String, _ completion: @escaping (Value?, (any Error)?) -> Void) {
@@ -48,7 +58,7 @@ extension Qonversion {
         answer { completion(false, error) }
     }
 
-    private var unsupported: NSError { ErrorCode.featureNotSupported.error("The server has no such function.") }
+    var unsupported: NSError { ErrorCode.featureNotSupported.error("The server has no such function.") }
 
     /// Inert: answers the error `remoteConfigurationNotAvailable`.
     public func remoteConfig(_ completion: @escaping (RemoteConfig?, (any Error)?) -> Void) {
@@ -99,10 +109,13 @@ extension Qonversion {
         refuseExperiment("detachUser(fromRemoteConfiguration:completion:)", completion)
     }
 
-    /// Inert: the user defaults of the app's own for the vendor's ids; `configuration.imports` names them here.
-    public func setCustomUserDefaults(_ userDefaults: UserDefaults) { note("setCustomUserDefaults(_:)") }
+    /// Inert: sends the data of a network of advertisements.
+    public func attribution(_ data: [AnyHashable: Any], from provider: AttributionProvider) {
+        note("attribution(_:from:)")
+    }
 
     /// Inert: sends the data of a network of advertisements.
+    @available(*, deprecated, renamed: "attribution(_:from:)")
     public func attribution(_ data: [AnyHashable: Any], fromProvider provider: AttributionProvider) {
         note("attribution(_:fromProvider:)")
     }
@@ -118,26 +131,22 @@ extension Qonversion {
         note("setPromoPurchasesDelegate(_:)")
     }
 
-    /// Inert: answers the error `featureNotSupported`.
-    public func getPromotionalOffer(
-        for product: Product, discount: String, completion: @escaping (PromotionalOffer?, (any Error)?) -> Void
-    ) {
-        note("getPromotionalOffer(for:discount:completion:)")
-        let error = unsupported
-        answer { completion(nil, error) }
-    }
-
     /// Inert: whether a file of the vendor's exists in the app; always false.
     public func isFallbackFileAccessible() -> Bool {
         note("isFallbackFileAccessible()")
         return false
     }
 
-    /// Inert: answers false, with the error `featureNotSupported`.
-    public func handleRedemptionLink(url: URL, completion: @escaping (Bool, (any Error)?) -> Void) {
+    /// Inert: answers `invalidToken`, because the server makes no links.
+    public func handleRedemptionLink(url: URL, completion: @escaping (RedemptionResult) -> Void) {
         note("handleRedemptionLink(url:completion:)")
-        let error = unsupported
-        answer { completion(false, error) }
+        answer { completion(.invalidToken) }
+    }
+
+    /// Inert: answers `invalidToken`, because the server makes no links.
+    public static func handleRedemptionLink(url: URL, completion: @escaping (RedemptionResult) -> Void) {
+        shared().note("handleRedemptionLink(url:completion:)")
+        shared().answer { completion(.invalidToken) }
     }
 
     /// Inert: answers false, with the error `featureNotSupported`.
@@ -146,6 +155,18 @@ extension Qonversion {
         let error = unsupported
         answer { completion(false, error) }
     }
+
+    #if canImport(StoreKit)
+        /// Inert: answers the error `featureNotSupported`.
+        public func getPromotionalOffer(
+            for product: Product, discount: SKProductDiscount,
+            completion: @escaping (PromotionalOffer?, (any Error)?) -> Void
+        ) {
+            note("getPromotionalOffer(for:discount:completion:)")
+            let error = unsupported
+            answer { completion(nil, error) }
+        }
+    #endif
 
     #if canImport(StoreKit) && os(iOS)
         /// Shows the App Store's sheet for codes.

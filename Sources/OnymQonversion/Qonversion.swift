@@ -29,7 +29,9 @@ public final class Qonversion: @unchecked Sendable {
     public static func initWithConfig(_ configuration: QONConfiguration) -> Qonversion {
         if let endpoint = configuration.baseURL ?? CoreConfiguration.defaultEndpoint {
             var core = CoreConfiguration(endpoint: endpoint, key: .entitlements(key: configuration.projectKey))
-            core.imports = [.qonversion(suite: nil)]
+            core.imports = [.qonversion(suite: configuration.userDefaultsSuiteName)]
+            // The vendor calls completions on the main queue, on each platform.
+            core.callbacks = .main
             core.environment = configuration.environment == .sandbox ? .development : .production
             core.accessLifetime = configuration.cacheLifetime.seconds
             core.finishesTransactions = configuration.launchMode == .subscriptionManagement
@@ -40,6 +42,7 @@ public final class Qonversion: @unchecked Sendable {
             only.deferredListener = configuration.deferredListener
             only.updateListener = configuration.updateListener
         }
+        for name in configuration.inert { only.note(name) }
         return only
     }
 
@@ -55,7 +58,7 @@ public final class Qonversion: @unchecked Sendable {
             return
         }
         var core = CoreConfiguration(endpoint: endpoint, key: .entitlements(key: key))
-        core.imports = [.qonversion(suite: nil)]
+        (core.imports, core.callbacks) = ([.qonversion(suite: nil)], .main)
         make(core)
     }
 
@@ -90,8 +93,14 @@ public final class Qonversion: @unchecked Sendable {
 
     private typealias End<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
+    /// The error of calls before a start.
+    var notStarted: NSError { lock.withLock { fault }.vendor }
+
     private func perform<Value>(_ end: @escaping End<Value>, _ body: (Access, @escaping End<Value>) -> Void) {
-        guard let core else { return end(.failure(lock.withLock { fault })) }
+        guard let core else {
+            let reason = lock.withLock { fault }
+            return answer { end(.failure(reason)) }
+        }
         body(core.access, end)
     }
 
@@ -150,7 +159,7 @@ public final class Qonversion: @unchecked Sendable {
     /// Sends all waiting properties.
     public func forceSendProperties(_ completion: @escaping () -> Void) {
         let completion = Handover(completion)
-        guard let core else { return completion.value() }
+        guard let core else { return answer { completion.value() } }
         core.flush(callback: { _ in completion.value() })
     }
 
@@ -216,6 +225,16 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - Listeners
 
+    /// Sets the listener to purchases that are decided later. The SDK holds it weakly.
+    public func setDeferredPurchasesListener(_ listener: any DeferredPurchasesListener) {
+        lock.withLock { deferredListener = listener }
+    }
+
+    /// Sets the listener to changes of entitlements. The SDK holds it weakly.
+    public func setEntitlementsUpdateListener(_ listener: any EntitlementsUpdateListener) {
+        lock.withLock { updateListener = listener }
+    }
+
     private func tellUpdate(_ onym: OnymClient) {
         let listener = lock.withLock { updateListener }
         listener?.didReceiveUpdatedEntitlements(Entitlement.list(onym.access.cached ?? [:], onym.access.knownLaunch))
@@ -246,11 +265,11 @@ public final class Qonversion: @unchecked Sendable {
     /// Writes one line about a name that does nothing here.
     func note(_ name: String) { core?.runtime.log.writeOnce(.warnings, "\(name) does nothing here") }
 
-    /// Calls a callback on the queue of callbacks.
+    /// Calls a callback on the queue of callbacks, never inside the call that passes it. Before the start this is the main queue.
     func answer(_ body: @escaping () -> Void) {
         let body = Handover(body)
-        guard let callbacks = core?.runtime.callbacks else { return body.value() }
-        callbacks.run { body.value() }
+        let queue: any CallbackQueue = core?.runtime.callbacks ?? OperationQueue.main
+        queue.run { body.value() }
     }
 }
 
@@ -297,6 +316,10 @@ public final class QONConfiguration {
     var cacheLifetime = Qonversion.EntitlementsCacheLifetime.month
     weak var deferredListener: (any Qonversion.DeferredPurchasesListener)?
     weak var updateListener: (any Qonversion.EntitlementsUpdateListener)?
+    /// The suite of user defaults that the app gave to the vendor's SDK.
+    public private(set) var userDefaultsSuiteName: String?
+    /// The settings that the app has made, and that do nothing here.
+    private(set) var inert: [String] = []
 
     /// Sets how long the device answers without a network.
     public func setEntitlementsCacheLifetime(_ lifetime: Qonversion.EntitlementsCacheLifetime) {
@@ -311,6 +334,21 @@ public final class QONConfiguration {
     /// Sets the listener to changes of entitlements. The SDK holds it weakly.
     public func setEntitlementsUpdateListener(_ listener: any Qonversion.EntitlementsUpdateListener) {
         updateListener = listener
+    }
+
+    /// Inert: the app's own user defaults for the vendor's ids. This SDK reads the vendor's ids there only by the suite's name.
+    public func setCustomUserDefaults(_ userDefaults: UserDefaults?) {
+        inert.append("Configuration.setCustomUserDefaults(_:)")
+    }
+
+    /// Sets the suite of user defaults in which the vendor's SDK has kept its ids. The SDK goes on with these ids.
+    public func setCustomUserDefaultsSuitename(_ customUserDefaultsSuiteName: String) {
+        userDefaultsSuiteName = customUserDefaultsSuiteName
+    }
+
+    /// Inert: decides about purchases that the person began in the App Store.
+    public func setPromoPurchasesDelegate(_ delegate: any Qonversion.PromoPurchasesDelegate) {
+        inert.append("Configuration.setPromoPurchasesDelegate(_:)")
     }
 }
 

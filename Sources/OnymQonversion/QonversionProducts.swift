@@ -1,4 +1,4 @@
-package import Foundation
+public import Foundation
 public import Onym
 
 #if canImport(StoreKit)
@@ -43,7 +43,10 @@ extension Qonversion {
 
         #if canImport(StoreKit)
             /// Inert: the product of the older StoreKit; always nil.
-            public var skProduct: SKProduct? { nil }
+            public var skProduct: SKProduct? {
+                Qonversion.shared().note("Product.skProduct")
+                return nil
+            }
         #endif
 
         init(_ product: CatalogProduct, _ sold: ShopProduct?) {
@@ -176,13 +179,13 @@ extension Qonversion {
         public let status: PurchaseResultStatus
         /// Where the entitlements come from.
         public let source: PurchaseResultSource
-        /// The user's entitlements by name.
-        public let entitlements: [String: Entitlement]
+        /// The user's entitlements by name; nil unless the person has bought the product.
+        public let entitlements: [String: Entitlement]?
         /// The reason for a failure.
         public let error: (any Error)?
 
         init(
-            _ status: PurchaseResultStatus, _ entitlements: [String: Entitlement] = [:], isLocal: Bool = false,
+            _ status: PurchaseResultStatus, _ entitlements: [String: Entitlement]? = nil, isLocal: Bool = false,
             error: (any Error)? = nil
         ) {
             (self.status, self.error, self.entitlements) = (status, error, entitlements)
@@ -190,8 +193,14 @@ extension Qonversion {
             source = isLocal ? .local : .api
         }
 
-        /// The shop's transaction. The SDK sends it to the server and keeps no copy: nil.
-        public var transaction: Transaction? { nil }
+        #if canImport(StoreKit)
+            /// Inert: the transaction of the older StoreKit; always nil.
+            public var transaction: SKPaymentTransaction? {
+                Qonversion.shared().note("PurchaseResult.transaction")
+                return nil
+            }
+        #endif
+
         /// Whether the device's shop alone vouches for an entitlement, because the server could not be reached.
         public let isFallbackGenerated: Bool
         /// Whether the person has bought the product.
@@ -204,19 +213,20 @@ extension Qonversion {
         public var isError: Bool { status == .error }
     }
 
-    /// A transaction of a shop.
-    public struct Transaction: Hashable, Sendable {
-        /// The shop's id of the transaction.
-        public let transactionId: String
-    }
-
     /// The options of a purchase.
-    public struct PurchaseOptions: Hashable, Sendable {
+    public final class PurchaseOptions {
         /// The number of items.
-        public let quantity: Int
+        public var quantity: Int
+        /// Inert: the contexts of remote settings that led to the purchase; a purchase with them writes a line to the log.
+        public var contextKeys: [String]?
+        /// Inert: an offer for the purchase. A purchase with it writes a line to the log, and fails with the error
+        /// `featureNotSupported`: the shop would take the usual price.
+        public var promoOffer: PromotionalOffer?
 
         /// Makes options.
-        public init(quantity: Int = 1) { self.quantity = quantity }
+        public init(quantity: Int = 1, contextKeys: [String]? = nil, promoOffer: PromotionalOffer? = nil) {
+            (self.quantity, self.contextKeys, self.promoOffer) = (quantity, contextKeys, promoOffer)
+        }
     }
 
     /// How the person got an entitlement. The raw values are the vendor's.
@@ -296,6 +306,17 @@ extension Qonversion {
         public var flatPropertiesMap: [String: String] {
             Dictionary(properties.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
         }
+        /// The properties that integrations use, by the raw values of their keys.
+        public var flatDefinedPropertiesMap: [NSNumber: String] {
+            Dictionary(
+                definedProperties.map { (NSNumber(value: $0.definedKey.rawValue), $0.value) }, uniquingKeysWith: { $1 })
+        }
+        /// All other properties by key.
+        public var flatCustomPropertiesMap: [String: String] {
+            Dictionary(customProperties.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+        }
+        /// The property of a key on the wire.
+        public func property(for key: String) -> UserProperty? { properties.first { $0.key == key } }
         /// The property of a key.
         public func definedProperty(for key: UserPropertyKey) -> UserProperty? {
             definedProperties.first { $0.definedKey == key }
@@ -344,7 +365,8 @@ extension Qonversion {
     ) {
         let completion = Handover(completion)
         guard let access = core?.access else {
-            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+            let error = notStarted
+            return answer { completion.value([:], error) }
         }
         let end: @Sendable (Result<[CatalogProduct], OnymError>) -> Void = { result in
             switch result {
@@ -370,7 +392,8 @@ extension Qonversion {
     public func offerings(_ completion: @escaping (Offerings?, (any Error)?) -> Void) {
         let completion = Handover(completion)
         guard let access = core?.access else {
-            return completion.value(nil, OnymError.refused(.notConfigured).vendor)
+            let error = notStarted
+            return answer { completion.value(nil, error) }
         }
         access.launch(newerThan: Qonversion.freshness) { result in
             switch result {
@@ -400,13 +423,20 @@ extension Qonversion {
     public func purchase(
         _ product: Product, options: PurchaseOptions, completion: @escaping (PurchaseResult) -> Void
     ) {
+        if options.contextKeys != nil { note("PurchaseOptions.contextKeys") }
+        if options.promoOffer != nil {
+            note("PurchaseOptions.promoOffer")
+            let error = unsupported
+            return answer { completion(PurchaseResult(.error, error: error)) }
+        }
         buy(product.storeID, options.quantity, completion)
     }
 
     private func buy(_ storeID: String, _ quantity: Int, _ completion: @escaping (PurchaseResult) -> Void) {
         let completion = Handover(completion)
         guard let access = core?.access else {
-            return completion.value(PurchaseResult(.error, error: OnymError.refused(.notConfigured).vendor))
+            let error = notStarted
+            return answer { completion.value(PurchaseResult(.error, error: error)) }
         }
         Task {
             let result = await self.bought(storeID, quantity, access)
@@ -440,7 +470,7 @@ extension Qonversion {
     public func purchaseProduct(
         _ product: Product, completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
     ) {
-        purchase(product) { completion($0.entitlements, $0.error, $0.isCanceledByUser) }
+        purchase(product) { completion($0.entitlements ?? [:], $0.error, $0.isCanceledByUser) }
     }
 
     /// Sells a product.
@@ -449,7 +479,7 @@ extension Qonversion {
         _ product: Product, options: PurchaseOptions,
         completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
     ) {
-        purchase(product, options: options) { completion($0.entitlements, $0.error, $0.isCanceledByUser) }
+        purchase(product, options: options) { completion($0.entitlements ?? [:], $0.error, $0.isCanceledByUser) }
     }
 
     /// Sells the product of an id.
@@ -463,7 +493,7 @@ extension Qonversion {
                 let missing = ErrorCode.productNotFound.error("The catalog has no such product.")
                 return completion.value([:], error ?? missing, false)
             }
-            self.purchase(product) { completion.value($0.entitlements, $0.error, $0.isCanceledByUser) }
+            self.purchase(product) { completion.value($0.entitlements ?? [:], $0.error, $0.isCanceledByUser) }
         }
     }
 
@@ -471,7 +501,8 @@ extension Qonversion {
     public func restore(_ completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         let completion = Handover(completion)
         guard let access = core?.access else {
-            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+            let error = notStarted
+            return answer { completion.value([:], error) }
         }
         Task {
             do throws(OnymError) {
@@ -493,13 +524,44 @@ extension Qonversion {
         Task { try? await access.synchronizePurchases() }
     }
 
+    /// Sends purchases that the app has made itself to the server. The server believes only signed transactions, so the SDK sends
+    /// all transactions of the device's shop, each once.
+    public func handlePurchases(_ purchasesInfo: [StoreKit2PurchaseModel]) {
+        handlePurchases(purchasesInfo, completion: nil)
+    }
+
+    /// Sends purchases that the app has made itself to the server. The server believes only signed transactions, so the SDK sends
+    /// all transactions of the device's shop, each once. Without StoreKit: false, with the error `featureNotSupported`.
+    /// - Parameters:
+    ///   - purchasesInfo: the purchases.
+    ///   - completion: a callback that gets whether the server has taken all transactions.
+    public func handlePurchases(
+        _ purchasesInfo: [StoreKit2PurchaseModel], completion: DefaulthCompletionHandler?
+    ) {
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            let error = notStarted
+            return answer { completion.value?(false, error) }
+        }
+        Task {
+            do throws(OnymError) {
+                try await access.synchronizePurchases()
+                self.answer { completion.value?(true, nil) }
+            } catch {
+                self.answer { completion.value?(false, error.vendor) }
+            }
+        }
+    }
+
     /// Sends purchases of the app's own to the server.
+    @available(*, deprecated, message: "Use purchase(_:completion:).")
     public func handlePurchases(_ purchases: [Purchase]) { handlePurchases(purchases) { _ in } }
 
     /// Sends purchases of the app's own to the server. Answers whether the server has taken all.
+    @available(*, deprecated, message: "Use purchase(_:completion:).")
     public func handlePurchases(_ purchases: [Purchase], completion: @escaping (Bool) -> Void) {
         let completion = Handover(completion)
-        guard let access = core?.access else { return completion.value(false) }
+        guard let access = core?.access else { return answer { completion.value(false) } }
         Task {
             var isTaken = true
             for purchase in purchases {
@@ -524,6 +586,9 @@ public final class QonversionSwift: Sendable {
 
     /// Sends the transactions of the device's shop to the server, each once.
     public func syncStoreKit2Purchases() { Qonversion.shared().syncPurchases() }
+
+    /// Sends the transactions of the device's shop to the server, each once. Returns when the server has them, or after a failure.
+    public func syncStoreKit2Transactions() async { try? await Qonversion.shared().core?.access.synchronizePurchases() }
 
     #if canImport(StoreKit)
         /// Sends a transaction to the server. The SDK sends all transactions of the shop, each once.

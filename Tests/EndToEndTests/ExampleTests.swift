@@ -95,7 +95,8 @@ struct ExampleTests {
             lines == [
                 "userInfo: QON_…", "may use: nothing", "for sale: yearly",
                 "offerings: standard with yearly", "identify: example-user", "purchase: plus",
-                "restore: plus", "may use: plus", "may use after logout: plus", "sent: everything",
+                "transactions: subscriptionStarted in sandbox, the first", "restore: plus", "may use: plus",
+                "may use after logout: plus", "sent: everything",
             ])
         let person = try scene.administrator("/onym/v1/people/sandbox_identity:example-user")
         let purchases = person["purchases"] as? [[String: Any]]

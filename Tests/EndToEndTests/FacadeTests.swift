@@ -209,7 +209,13 @@ struct FacadeTests {
         }
         let plus = try #require(list["plus"])
         #expect(plus.isActive && plus.grantType == .purchase && plus.renewsCount == 0)
-        #expect(plus.transactions.map(\.transactionId) == ["t-1"])
+        let transaction = try #require(plus.transactions.first)
+        #expect(transaction.transactionId == "t-1" && transaction.originalTransactionId == "t-1")
+        #expect(transaction.transactionDate == plus.firstPurchaseDate && plus.transactions.count == 1)
+        // The receipt does not say an end: the entitlement ends by the product's duration.
+        #expect(transaction.expirationDate == nil && plus.expirationDate != nil)
+        #expect(transaction.type == .subscriptionStarted && transaction.ownershipType == .owner)
+        #expect(transaction.environment == .sandbox && transaction.transactionRevocationDate == nil)
         #expect(plus.firstPurchaseDate != nil && plus.lastPurchaseDate == plus.firstPurchaseDate)
         #expect(plus.trialStartDate == nil && plus.autoRenewDisableDate == nil)
         let found: Qonversion.Offerings? = await withCheckedContinuation { continuation in

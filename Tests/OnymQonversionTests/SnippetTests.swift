@@ -11,14 +11,16 @@ struct SnippetTests {
     private let transport = ScriptedTransport()
     private let shop = ScriptedShop()
     private let time = ManualTime()
+    private let lines = Collector<String>()
 
     init() {
         let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
         configuration.setProxyURL("https://onym.test")
-        configuration.configure = { [transport, shop, time] in
+        configuration.configure = { [transport, shop, time, lines] in
             $0 = Bench.configuration($0.keys)
             $0.transport = transport
             $0.time = time
+            ($0.log, $0.logger) = (.warnings, lines.callback)
             $0.files = MemoryFiles()
             $0.callbacks = .background
             $0.flushInterval = 0
@@ -36,12 +38,13 @@ struct SnippetTests {
         return transport.answer(.json(status, json))
     }
 
-    @Test("goes on with the ids of Qonversion's SDK")
-    func imports() {
+    @Test("goes on with the ids of Qonversion's SDK, in the suite of the app too", arguments: [nil, "group.app"])
+    func imports(suite: String?) {
         let store = MemoryVendorStore(
-            suites: ["qonversion.localstorage.main": ["com.qonversion.keys.originalUserID": "QON_a"]])
+            suites: [suite ?? "qonversion.localstorage.main": ["com.qonversion.keys.originalUserID": "QON_a"]])
         let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
         configuration.setProxyURL("https://onym.test")
+        if let suite { configuration.setCustomUserDefaultsSuitename(suite) }
         configuration.configure = {
             let imports = $0.imports
             $0 = Bench.configuration($0.keys)
@@ -119,6 +122,15 @@ struct SnippetTests {
         #expect(old?.lastPurchaseDate == Date(timeIntervalSince1970: 12))
         #expect(old?.autoRenewDisableDate == Date(timeIntervalSince1970: 13))
         #expect(old?.transactions.map(\.transactionId) == ["t2", "t1"])
+        let (last, first) = (old?.transactions.first, old?.transactions.last)
+        #expect(last?.originalTransactionId == "t1" && last?.offerCode == "SPRING" && last?.promoOfferId == nil)
+        #expect(last?.transactionDate == Date(timeIntervalSince1970: 12))
+        #expect(last?.expirationDate == Date(timeIntervalSince1970: 14))
+        #expect(last?.transactionRevocationDate == Date(timeIntervalSince1970: 15))
+        #expect(last?.environment == .sandbox && last?.ownershipType == .familySharing)
+        #expect(last?.type == .subscriptionRenewed)
+        #expect(first?.originalTransactionId == "t1" && first?.expirationDate == nil && first?.type == .unknown)
+        #expect(first?.environment == .production && first?.ownershipType == .owner)
         #expect(list["plus"]?.renewsCount == 0 && list["plus"]?.transactions == [])
         #expect(list["plus"]?.isActive == true && list["plus"]?.source == .stripe)
         #expect(list["plus"]?.renewState == .nonRenewable && list["plus"]?.expirationDate == nil)
@@ -147,7 +159,14 @@ struct SnippetTests {
                         "source": "appstore", "grant_type": "offer_code", "started_timestamp": 1, "renews_count": 3,
                         "trial_start_timestamp": 10, "first_purchase_timestamp": 11, "last_purchase_timestamp": 12,
                         "auto_renew_disable_timestamp": 13, "last_activated_offer_code": "SPRING",
-                        "store_transactions": [["transaction_id": "t2"], ["transaction_id": "t1"]],
+                        "store_transactions": [
+                            [
+                                "transaction_id": "t2", "original_transaction_id": "t1", "transaction_timestamp": 12,
+                                "expiration_timestamp": 14, "transaction_revoke_timestamp": 15,
+                                "environment": "sandbox", "ownership_type": "family_sharing",
+                                "type": "subscription_renewed", "offer_code": "SPRING",
+                            ], ["transaction_id": "t1"],
+                        ],
                     ]
                 ],
             ],
@@ -257,13 +276,24 @@ struct SnippetTests {
             #expect(answers.values == [[status, .unknown, .unknown]])
         }
         let results = Collector<Qonversion.PurchaseResult>()
-        Qonversion.shared().purchase(product, options: Qonversion.PurchaseOptions(quantity: 2)) { results.callback($0) }
+        let options = Qonversion.PurchaseOptions(contextKeys: ["main"])
+        options.quantity = 2
+        Qonversion.shared().purchase(product, options: options) { results.callback($0) }
         let sent = await answer("/purchases", 201, [:])
         #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:2")
         _ = await answer("/entitlements", 200, plus)
         _ = await answer("/v1/user/init", 200, launch)
         await eventually { !results.values.isEmpty }
-        #expect(results.values[0].isSuccessful && results.values[0].entitlements["plus"]?.isActive == true)
+        #expect(results.values[0].isSuccessful && results.values[0].entitlements?["plus"]?.isActive == true)
+        #expect(lines.values.filter { $0.hasSuffix("PurchaseOptions.contextKeys does nothing here") }.count == 1)
+        #if !canImport(StoreKit)
+            let promoted = Qonversion.PurchaseOptions(promoOffer: Qonversion.PromotionalOffer())
+            Qonversion.shared().purchase(product, options: promoted) { results.callback($0) }
+            await eventually { results.values.count == 2 }
+            #expect((results.values.last?.error as NSError?)?.code == 29 && results.values.last?.isError == true)
+            #expect(lines.values.contains { $0.hasSuffix("PurchaseOptions.promoOffer does nothing here") })
+            #expect(transport.open.isEmpty, "the shop has sold nothing")
+        #endif
         for (outcome, status, code) in [
             (ScriptedShop.Next.pending, Qonversion.PurchaseResultStatus.pending, Qonversion.ErrorCode.purchasePending),
             (.cancelled, .userCanceled, .purchaseCanceled), (.fails, .error, .unknown),
@@ -274,6 +304,7 @@ struct SnippetTests {
             await eventually { results.values.count != count }
             #expect(results.values.last?.status == status)
             #expect(results.values.last?.isCanceledByUser == (status == .userCanceled))
+            #expect(results.values.last?.entitlements == nil)
             #expect((results.values.last?.error as NSError?)?.code == code.rawValue)
         }
     }
@@ -329,7 +360,9 @@ struct SnippetTests {
         none.open(configuration)
         none.restore { _, error in collect(error) }
         await eventually { codes.values.count >= 3 }
-        #expect(codes.values.last == 29)
+        none.handlePurchases([Qonversion.StoreKit2PurchaseModel()]) { isTaken, error in collect(isTaken ? nil : error) }
+        await eventually { codes.values.count >= 4 }
+        #expect(codes.values.dropFirst(2) == [29, 29])
     }
 
     @Test("a restore sends what the person owns at the shop")
@@ -354,6 +387,9 @@ struct SnippetTests {
         #expect(lists.values[0]?.definedProperty(for: .email)?.value == "a@x")
         #expect(lists.values[0]?.customProperties.map(\.key) == ["own"])
         #expect(lists.values[0]?.flatPropertiesMap == ["_q_email": "a@x", "own": "1"])
+        #expect(lists.values[0]?.flatDefinedPropertiesMap == [0: "a@x"])
+        #expect(lists.values[0]?.flatCustomPropertiesMap == ["own": "1"])
+        #expect(lists.values[0]?.property(for: "own")?.value == "1")
     }
 
     private final class Listener: Qonversion.EntitlementsUpdateListener, Qonversion.DeferredPurchasesListener {
@@ -401,7 +437,101 @@ struct SnippetTests {
                 == [7, 14, 30, 60, 90, 180, 365, 0])
     }
 
-    @Test("names without an effect answer the vendor's nothing, and send nothing")
+    @Test("the running instance takes listeners, too")
+    func laterListeners() async {
+        let listener = Listener()
+        Qonversion.shared().setEntitlementsUpdateListener(listener)
+        Qonversion.shared().setDeferredPurchasesListener(listener)
+        await eventually { shop.isWatched }
+        shop.report(ScriptedShop.transaction("5", "com.app.plus"))
+        _ = await answer("/purchases", 201, [:])
+        _ = await answer("/entitlements", 200, plus)
+        _ = await answer("/v1/user/init", 200, launch)
+        await eventually { !listener.purchases.values.isEmpty && !listener.updates.values.isEmpty }
+        #expect(listener.purchases.values == [true] && listener.updates.values.last == true)
+    }
+
+    @Test("purchases of the app's own are the shop's signed transactions, each once")
+    func ownPurchases() async {
+        shop.own([ScriptedShop.transaction("1", "com.app.plus")])
+        let ends = Collector<(Bool, Bool)>()
+        let model = Qonversion.StoreKit2PurchaseModel()
+        (model.productId, model.transactionId, model.price) = ("com.app.plus", "1", "9.99")
+        Qonversion.shared().handlePurchases([model]) { ends.callback(($0, $1 == nil)) }
+        let sent = await answer("/purchases", 201, [:])
+        #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:1")
+        await eventually { !ends.values.isEmpty }
+        #expect(ends.values.map(\.0) == [true] && ends.values.map(\.1) == [true])
+    }
+
+    private static let mark: DispatchSpecificKey<Bool> = {
+        let mark = DispatchSpecificKey<Bool>()
+        DispatchQueue.main.setSpecific(key: mark, value: true)
+        return mark
+    }()
+
+    private static var isOnMain: Bool { DispatchQueue.getSpecific(key: mark) == true }
+
+    @Test("completions come on the main queue, before the start and after it, and never inside the call")
+    func queue() async {
+        // A completion inside the call would come off the main queue.
+        #expect(!Self.isOnMain)
+        let ends = Collector<(name: String, isOnMain: Bool)>()
+        func end(_ name: String) { ends.callback((name, Self.isOnMain)) }
+        let none = Qonversion()
+        none.userInfo { _, error in end(error == nil ? "" : "userInfo") }
+        none.identify("a") { _, error in end(error == nil ? "" : "identify") }
+        none.userProperties { _, error in end(error == nil ? "" : "userProperties") }
+        none.forceSendProperties { end("forceSendProperties") }
+        none.checkEntitlements { _, error in end(error == nil ? "" : "checkEntitlements") }
+        none.products { _, error in end(error == nil ? "" : "products") }
+        none.offerings { _, error in end(error == nil ? "" : "offerings") }
+        none.checkTrialIntroEligibility([]) { _, error in end(error == nil ? "" : "checkTrialIntroEligibility") }
+        none.restore { _, error in end(error == nil ? "" : "restore") }
+        none.restore([]) { _, error in end(error == nil ? "" : "restore receipts") }
+        none.handlePurchases([Qonversion.StoreKit2PurchaseModel]()) { end($0 || $1 == nil ? "" : "handlePurchases") }
+        none.remoteConfig { _, error in end(error == nil ? "" : "remoteConfig") }
+        let names = [
+            "userInfo", "identify", "userProperties", "forceSendProperties", "checkEntitlements", "products",
+            "offerings", "checkTrialIntroEligibility", "restore", "restore receipts", "handlePurchases",
+            "remoteConfig",
+        ]
+        await eventually { ends.values.count >= names.count }
+        #expect(ends.values.map(\.name).sorted() == names.sorted() && ends.values.allSatisfy(\.isOnMain))
+
+        let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
+        configuration.setProxyURL("https://onym.test")
+        configuration.configure = { [transport] in
+            let callbacks = $0.callbacks
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.time, $0.files, $0.callbacks) = (transport, ManualTime(), MemoryFiles(), callbacks)
+        }
+        Qonversion.initWithConfig(configuration).userInfo { user, _ in end(user == nil ? "" : "started") }
+        await answer(201, [:])
+        await eventually { ends.values.count > names.count }
+        #expect(ends.values.last?.name == "started" && ends.values.last?.isOnMain == true)
+    }
+
+    @Test("a list of remote settings finds them by their contexts")
+    func remoteConfigs() {
+        let list = Qonversion.RemoteConfigList()
+        #expect(list.remoteConfigForEmptyContextKey() == nil && list.remoteConfig(forContextKey: "main") == nil)
+        let configs = ["main", nil].map {
+            Qonversion.RemoteConfig(Qonversion.RemoteConfigurationSource(contextKey: $0))
+        }
+        list.remoteConfigs = configs
+        #expect(list.remoteConfig(forContextKey: "main") === configs[0])
+        #expect(list.remoteConfigForEmptyContextKey() === configs[1] && configs[1].experiment == nil)
+        #expect(list.remoteConfig(forContextKey: "other") == nil)
+    }
+
+    private final class Promotions: Qonversion.PromoPurchasesDelegate {
+        func shouldPurchasePromoProduct(
+            withIdentifier productID: String, executionBlock: @escaping Qonversion.PromoPurchaseCompletionHandler
+        ) {}
+    }
+
+    @Test("names without an effect answer the vendor's nothing, send nothing, and write one line")
     func inert() async {
         let codes = Collector<Int>()
         func collect(_ error: (any Error)?) { codes.callback((error as NSError?)?.code ?? -1) }
@@ -415,14 +545,55 @@ struct SnippetTests {
         sdk.attachUser(toRemoteConfiguration: "r") { collect($0 ? nil : $1) }
         sdk.detachUser(fromRemoteConfiguration: "r") { collect($0 ? nil : $1) }
         sdk.reissueRedemption(email: "a@x") { collect($0 ? nil : $1) }
-        if let url = URL(string: "app://redeem") { sdk.handleRedemptionLink(url: url) { collect($0 ? nil : $1) } }
-        sdk.setCustomUserDefaults(.standard)
-        sdk.attribution([:], fromProvider: .adjust)
+        let redemptions = Collector<Qonversion.RedemptionResult>()
+        let url = URL(filePath: "/redeem")
+        sdk.handleRedemptionLink(url: url, completion: redemptions.callback)
+        Qonversion.handleRedemptionLink(url: url, completion: redemptions.callback)
+        let data: [String: Any] = ["campaign": "spring"]
+        for _ in 0..<2 { sdk.attribution(data, from: .adjust) }
+        sdk.setPromoPurchasesDelegate(Promotions())
         sdk.collectAppleSearchAdsAttribution()
         sdk.collectAdvertisingId()
         #expect(!sdk.isFallbackFileAccessible())
-        await eventually { codes.values.count >= 10 }
-        #expect(codes.values == [19, 19, 19, 19, 19, 19, 19, 19, 29, 29] && transport.requests.isEmpty)
+        await eventually { codes.values.count >= 9 && redemptions.values.count >= 2 }
+        #expect(codes.values == [19, 19, 19, 19, 19, 19, 19, 19, 29] && transport.requests.isEmpty)
+        #expect(redemptions.values == [.invalidToken, .invalidToken])
+        let calls = [
+            "remoteConfig(_:)", "remoteConfig(contextKey:completion:)", "remoteConfigList(_:)",
+            "remoteConfigList(contextKeys:includeEmptyContextKey:completion:)",
+            "attachUser(toExperiment:groupId:completion:)", "detachUser(fromExperiment:completion:)",
+            "attachUser(toRemoteConfiguration:completion:)", "detachUser(fromRemoteConfiguration:completion:)",
+            "reissueRedemption(email:completion:)", "handleRedemptionLink(url:completion:)", "attribution(_:from:)",
+            "setPromoPurchasesDelegate(_:)", "collectAppleSearchAdsAttribution()", "collectAdvertisingId()",
+            "isFallbackFileAccessible()",
+        ]
+        let notes = { lines.values.filter { $0.hasSuffix(" does nothing here") } }
+        await eventually { notes().count >= calls.count }
+        for name in calls {
+            #expect(notes().filter { $0.hasSuffix(" \(name) does nothing here") }.count == 1, "\(name)")
+        }
+        #expect(notes().count == calls.count, "\(notes())")
+    }
+
+    @Test("settings without an effect write one line at the start")
+    func inertSettings() async {
+        let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
+        configuration.setProxyURL("https://onym.test")
+        configuration.setCustomUserDefaults(.standard)
+        configuration.setPromoPurchasesDelegate(Promotions())
+        configuration.configure = { [transport, lines] in
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.time, $0.files, $0.callbacks) = (transport, ManualTime(), MemoryFiles(), .background)
+            ($0.log, $0.logger) = (.warnings, lines.callback)
+        }
+        Qonversion.initWithConfig(configuration)
+        let notes = { lines.values.filter { $0.hasSuffix(" does nothing here") } }
+        await eventually { notes().count >= 2 }
+        #expect(
+            notes() == [
+                "onym: Configuration.setCustomUserDefaults(_:) does nothing here",
+                "onym: Configuration.setPromoPurchasesDelegate(_:) does nothing here",
+            ])
     }
 
     @Test("the enums have the vendor's numbers")
@@ -439,6 +610,13 @@ struct SnippetTests {
         #expect(Qonversion.EntitlementRenewState.allCases.map(\.rawValue) == [-1, 0, 1, 2, 3])
         #expect(Qonversion.EntitlementGrantType.allCases.map(\.rawValue) == [0, 1, 2, 3])
         #expect(Qonversion.ErrorCode.allCases.map(\.rawValue) == [0, 1, 2, 12, 14, 18, 19, 21, 22, 23, 29, 35, 36])
+        #expect(Qonversion.TransactionEnvironment.allCases == [.sandbox, .production])
+        #expect(Qonversion.TransactionOwnershipType.allCases.map(\.rawValue) == [0, 1])
+        #expect(Qonversion.TransactionType.allCases.map(\.rawValue) == Array(0...6))
+        #expect(Qonversion.RedemptionResult.allCases.map(\.rawValue) == Array(0...5))
+        #expect(Qonversion.RemoteConfigurationSourceType.allCases.map(\.rawValue) == Array(-1...2))
+        #expect(Qonversion.RemoteConfigurationAssignmentType.allCases.map(\.rawValue) == [-1, 0, 1])
+        #expect(Qonversion.ExperimentGroupType.allCases.map(\.rawValue) == [-1, 0, 1])
         #expect(Qonversion.PurchaseResultStatus.allCases == [.success, .userCanceled, .pending, .error])
         #expect(Qonversion.PurchaseResultSource.allCases.map(\.rawValue) == [0, 1])
         #expect(Qonversion.ProductType.allCases.map(\.rawValue) == [-1, 0, 1, 2])

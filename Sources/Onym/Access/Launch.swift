@@ -34,8 +34,30 @@ package struct Launch: Hashable, Sendable {
         package let grantType: String?
         /// The time at which the person ended the renewal.
         package let renewalEnded: Date?
-        /// The shop's ids of the latest transactions, the latest first.
-        package let transactions: [String]
+        /// The latest transactions, the latest first.
+        package let transactions: [Transaction]
+    }
+
+    /// A transaction of a shop.
+    package struct Transaction: Hashable, Sendable {
+        /// The shop's id of the transaction.
+        package let id: String
+        /// The shop's id of the first transaction of the same purchase.
+        package let original: String
+        /// The time of the transaction.
+        package let at: Date
+        /// The time at which the paid time ends.
+        package let expires: Date?
+        /// The time at which the shop took the transaction back.
+        package let revoked: Date?
+        /// The code of the offer.
+        package let offerCode: String?
+        /// The server's word for the environment: `sandbox` or `production`.
+        package let environment: String?
+        /// The server's word for the person's right to the transaction: `owner` or `family_sharing`.
+        package let ownership: String?
+        /// The server's word for the kind of transaction: `subscription_renewed`, …
+        package let kind: String?
     }
 
     /// Reads the part `data` of the answer; nil for another answer.
@@ -62,16 +84,32 @@ extension Launch.Offering {
     }
 }
 
+extension JSON {
+    /// A time in seconds since 1970.
+    fileprivate func date(_ name: String) -> Date? {
+        self[name]?.integer.map { Date(timeIntervalSince1970: Double($0)) }
+    }
+}
+
+extension Launch.Transaction {
+    fileprivate init?(_ json: JSON) {
+        guard let id = json["transaction_id"]?.text else { return nil }
+        (self.id, original) = (id, json["original_transaction_id"]?.text ?? id)
+        at = json.date("transaction_timestamp") ?? Date(timeIntervalSince1970: 0)
+        (expires, revoked) = (json.date("expiration_timestamp"), json.date("transaction_revoke_timestamp"))
+        (offerCode, kind) = (json["offer_code"]?.text, json["type"]?.text)
+        (environment, ownership) = (json["environment"]?.text, json["ownership_type"]?.text)
+    }
+}
+
 extension Launch.History {
     fileprivate init(_ json: JSON) {
-        func date(_ name: String) -> Date? {
-            json[name]?.integer.map { Date(timeIntervalSince1970: Double($0)) }
-        }
         renewals = Int(json["renews_count"]?.integer ?? 0)
-        (trialStarted, renewalEnded) = (date("trial_start_timestamp"), date("auto_renew_disable_timestamp"))
-        (firstPurchased, lastPurchased) = (date("first_purchase_timestamp"), date("last_purchase_timestamp"))
+        (trialStarted, renewalEnded) = (json.date("trial_start_timestamp"), json.date("auto_renew_disable_timestamp"))
+        firstPurchased = json.date("first_purchase_timestamp")
+        lastPurchased = json.date("last_purchase_timestamp")
         (offerCode, grantType) = (json["last_activated_offer_code"]?.text, json["grant_type"]?.text)
-        transactions = (json["store_transactions"]?.elements ?? []).compactMap { $0["transaction_id"]?.text }
+        transactions = (json["store_transactions"]?.elements ?? []).compactMap(Launch.Transaction.init)
     }
 }
 

@@ -94,6 +94,9 @@ public enum AppStore {
 
 /// The older StoreKit.
 open class SKProduct: NSObject, @unchecked Sendable {}
+open class SKProductDiscount: NSObject, @unchecked Sendable {}
+open class SKPaymentDiscount: NSObject, @unchecked Sendable {}
+open class SKPaymentTransaction: NSObject, @unchecked Sendable {}
 
 open class SKPaymentQueue: NSObject {
     open class func `default`() -> SKPaymentQueue { SKPaymentQueue() }
