@@ -16,15 +16,21 @@ try Owl.configure(endpoint: words[1], apiKey: words[2], bundleID: bundleID, attr
     $0.environment = .development
 }
 print("nobody yet: \(Owl.currentUserId?.prefix(9) ?? "")…")
-Owl.info("Opened", screenName: "Home", attributes: ["from": "the example"])
+let coupon: String? = nil
+Owl.info("Opened", screenName: "Home", attributes: ["from": "the example", "coupon": coupon])
+Owl.setExperiment("example-checkout", variant: "short")
+print("variant: \(Owl.getVariant("example-checkout", options: ["short", "long"]))")
+Owl.clearExperiments()
 Owl.step("signup")
 Owl.setUser("example-user")
 print("somebody: \(Owl.currentUserId ?? "")")
 Owl.setUserProperties(["plan": "pro"])
 let operation = Owl.startOperation("checkout")
 Owl.info("Bought")
-operation.complete()
-Owl.error("Upload failed", attachments: [OwlAttachment(data: Data("what happened".utf8), name: "log.txt")])
+operation.complete(attributes: ["order": operation.trackingId])
+Owl.error(
+    CocoaError(.fileReadNoSuchFile), "Upload failed", attributes: ["coupon": coupon],
+    attachments: [OwlAttachment(data: Data("what happened".utf8), name: "log.txt")])
 do {
     try await Owl.flush()
     print("sent: everything")

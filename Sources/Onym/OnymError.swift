@@ -41,6 +41,7 @@ public struct HTTPFailure: Hashable, Sendable {
     /// Whether the server itself answered: the answer has a request id, and the form of the dialect's errors. Firewalls,
     /// proxies and the networks of hotels answer too, and such answers are not final.
     public var isServersWord: Bool
+    package var body = AnswerBody()
 
     /// Makes a failure.
     public init(
@@ -50,6 +51,21 @@ public struct HTTPFailure: Hashable, Sendable {
         (self.status, self.code, self.message) = (status, code, message)
         (self.retryAfter, self.requestID, self.isServersWord) = (retryAfter, requestID, isServersWord)
     }
+}
+
+/// The body of an answer as it came, up to a limit. It is for people: two failures with one meaning are equal, whatever their bodies.
+package struct AnswerBody: Hashable, Sendable {
+    private static let limit = 65_536
+    /// The text; nil for an empty body.
+    package let text: String?
+
+    init(_ bytes: [UInt8] = []) {
+        text = bytes.isEmpty ? nil : String(decoding: bytes.prefix(AnswerBody.limit), as: UTF8.self)
+    }
+
+    package static func == (first: AnswerBody, second: AnswerBody) -> Bool { true }
+
+    package func hash(into hasher: inout Hasher) {}
 }
 
 extension HTTPFailure {

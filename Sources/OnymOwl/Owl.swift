@@ -85,7 +85,7 @@ public enum Owl {
 
     /// Logs normal information.
     public static func info(
-        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        _ message: String, screenName: String? = nil, attributes: [String: String?]? = nil,
         attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.info, message, screenName, attributes, attachments, file, function, line)
@@ -93,7 +93,7 @@ public enum Owl {
 
     /// Logs information for developers.
     public static func debug(
-        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        _ message: String, screenName: String? = nil, attributes: [String: String?]? = nil,
         attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.debug, message, screenName, attributes, attachments, file, function, line)
@@ -101,7 +101,7 @@ public enum Owl {
 
     /// Logs a problem that is not an error yet.
     public static func warn(
-        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        _ message: String, screenName: String? = nil, attributes: [String: String?]? = nil,
         attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.warn, message, screenName, attributes, attachments, file, function, line)
@@ -109,15 +109,24 @@ public enum Owl {
 
     /// Logs an error in words.
     public static func error(
-        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        _ message: String, screenName: String? = nil, attributes: [String: String?]? = nil,
         attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.error, message, screenName, attributes, attachments, file, function, line)
     }
 
     /// Logs an error value.
+    /// - Parameters:
+    ///   - error: the error.
+    ///   - message: the app's own words; nil, or a text without characters, for the words of the error.
+    ///   - screenName: the screen that the person sees.
+    ///   - attributes: further facts.
+    ///   - attachments: files that go with the event.
+    ///   - file: the file of the call.
+    ///   - function: the function of the call.
+    ///   - line: the line of the call.
     public static func error(
-        _ error: any Error, screenName: String? = nil, attributes: [String: String]? = nil,
+        _ error: any Error, _ message: String? = nil, screenName: String? = nil, attributes: [String: String?]? = nil,
         attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         var facts = facts(error, "_error")
@@ -129,9 +138,10 @@ public enum Owl {
             facts["_error_cause_\(number)_message"] = known.localizedDescription
             cause = (known as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
         }
+        let words = message?.trimmingCharacters(in: .whitespacesAndNewlines) ?? ""
         log(
-            .error, error.localizedDescription, screenName, (attributes ?? [:]).merging(facts) { $1 }, attachments,
-            file, function, line)
+            .error, words.isEmpty ? error.localizedDescription : words, screenName,
+            known(attributes).merging(facts) { $1 }, attachments, file, function, line)
     }
 
     private static func facts(_ error: any Error, _ prefix: String) -> [String: String] {
@@ -141,11 +151,16 @@ public enum Owl {
         ]
     }
 
+    /// The attributes that have a value.
+    private static func known(_ attributes: [String: String?]?) -> [String: String] {
+        (attributes ?? [:]).compactMapValues { $0 }
+    }
+
     fileprivate static func log(
-        _ level: Event.Level, _ message: String, _ screen: String?, _ attributes: [String: String]?,
+        _ level: Event.Level, _ message: String, _ screen: String?, _ attributes: [String: String?]?,
         _ attachments: [OwlAttachment]?, _ file: String, _ function: String, _ line: Int
     ) {
-        var all = (attributes ?? [:]).mapValues { JSON.string(String($0.prefix(200))) }
+        var all = known(attributes).mapValues { JSON.string(String($0.prefix(200))) }
         let name = file.split(separator: "/").last.map(String.init) ?? file
         all["_file"] = .string(name)
         all["_function"] = .string(function)
@@ -158,15 +173,24 @@ public enum Owl {
 
     /// Logs a step of a funnel. As with the vendor's SDK, the name is sent as a slug: `Cart opened` as `cart-opened`.
     public static func step(
-        _ name: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        _ name: String, attributes: [String: String?]? = nil, file: String = #fileID, function: String = #function,
         line: Int = #line
     ) {
         log(.info, "step:\(slug(name))", nil, attributes, nil, file, function, line)
     }
 
+    /// Logs a step of a funnel, under the vendor's former name.
+    @available(*, deprecated, renamed: "step(_:attributes:file:function:line:)")
+    public static func track(
+        _ stepName: String, attributes: [String: String?]? = nil, file: String = #fileID,
+        function: String = #function, line: Int = #line
+    ) {
+        step(stepName, attributes: attributes, file: file, function: function, line: line)
+    }
+
     /// Logs a measure. As with the vendor's SDK, the name is sent as a slug: `demo_app_opened` as `demo-app-opened`.
     public static func recordMetric(
-        _ metric: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        _ metric: String, attributes: [String: String?]? = nil, file: String = #fileID, function: String = #function,
         line: Int = #line
     ) {
         log(.info, "metric:\(slug(metric)):record", nil, attributes, nil, file, function, line)
@@ -174,10 +198,10 @@ public enum Owl {
 
     /// Logs the start of an operation that takes time. As with the vendor's SDK, the name is sent as a slug.
     public static func startOperation(
-        _ metric: String, attributes: [String: String]? = nil, file: String = #fileID, function: String = #function,
+        _ metric: String, attributes: [String: String?]? = nil, file: String = #fileID, function: String = #function,
         line: Int = #line
     ) -> OwlOperation {
-        OwlOperation(slug(metric), attributes ?? [:], file, function, line)
+        OwlOperation(slug(metric), known(attributes), file, function, line)
     }
 
     /// A name with the characters that the server accepts: lower-case letters, digits, and single hyphens between them.
@@ -186,6 +210,24 @@ public enum Owl {
         // A step may have any name. A name without such a character is better than no name.
         return words.isEmpty ? name : words.joined(separator: "-")
     }
+
+    // MARK: - Experiments
+
+    private static let experiments = Experiments(.standard, DeviceVendorStore())
+
+    /// The device's variant of an experiment. The first call chooses one of the options by chance, and the device keeps it, also over
+    /// launches. Variants of the vendor's SDK stay. The server keeps no experiments: an app that wants to compare variants sends
+    /// them as attributes of events. Without options and without a variant: an empty text.
+    @discardableResult
+    public static func getVariant(_ name: String, options: [String]) -> String {
+        experiments.variant(of: name, options)
+    }
+
+    /// Sets the device's variant of an experiment.
+    public static func setExperiment(_ name: String, variant: String) { experiments.set(variant, of: name) }
+
+    /// Removes the device's variants of all experiments.
+    public static func clearExperiments() { experiments.clear() }
 
     // MARK: - Attribution and feedback
 
@@ -219,7 +261,7 @@ public enum Owl {
         switch await result({ client.sendFeedback(text, name: name, email: email, $0) }) {
         case .success(let receipt): return OwlFeedbackReceipt(id: receipt.id, createdAt: receipt.createdAt)
         case .failure(.http(let failure)):
-            throw OwlFeedbackError.serverError(statusCode: failure.status, body: failure.message)
+            throw OwlFeedbackError.serverError(statusCode: failure.status, body: failure.body.text)
         case .failure(let error): throw OwlFeedbackError.transportFailure(error.description)
         }
     }
@@ -316,6 +358,9 @@ public struct OwlFeedbackReceipt: Hashable, Sendable {
     public let id: String
     /// The time at which the server got the feedback.
     public let createdAt: Date
+
+    /// Makes a receipt.
+    public init(id: String, createdAt: Date) { (self.id, self.createdAt) = (id, createdAt) }
 }
 
 /// The reason why feedback was not sent.
@@ -324,10 +369,22 @@ public enum OwlFeedbackError: Error, Hashable, Sendable {
     case notConfigured
     /// The message has no text.
     case emptyMessage
-    /// The server refused the feedback.
+    /// The server refused the feedback. The body is the server's answer as it came.
     case serverError(statusCode: Int, body: String?)
     /// No answer of the server came.
     case transportFailure(String)
+}
+
+extension OwlFeedbackError: LocalizedError {
+    /// The reason in words.
+    public var errorDescription: String? {
+        switch self {
+        case .notConfigured: "Call Owl.configure before the app sends feedback."
+        case .emptyMessage: "The feedback has no text."
+        case .serverError(let status, let body): "The server answered \(status)\(body.map { ": \($0)" } ?? ".")"
+        case .transportFailure(let reason): reason
+        }
+    }
 }
 
 /// A questionnaire for a user.
@@ -356,9 +413,10 @@ public struct OwlQuestionnaire: Hashable, Sendable {
 }
 
 /// An operation that takes time.
-public struct OwlOperation: Sendable {
+public final class OwlOperation: Sendable {
+    /// The id that the events of the operation have in common.
+    public let trackingId = UUID().uuidString
     private let metric: String
-    private let tracking = UUID().uuidString
     private let start = Date()
 
     init(_ metric: String, _ attributes: [String: String], _ file: String, _ function: String, _ line: Int) {
@@ -370,7 +428,7 @@ public struct OwlOperation: Sendable {
         _ level: Event.Level, _ phase: String, _ attributes: [String: String], _ file: String, _ function: String,
         _ line: Int
     ) {
-        let all = attributes.merging(["tracking_id": tracking]) { $1 }
+        let all = attributes.merging(["tracking_id": trackingId]) { $1 }
         Owl.log(level, "metric:\(metric):\(phase)", nil, all, nil, file, function, line)
     }
 

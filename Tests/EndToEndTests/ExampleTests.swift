@@ -56,7 +56,8 @@ struct ExampleTests {
         let lines = try run("example-claim", try #require(scene.store.claim["client_key"]))
         #expect(
             lines == [
-                "nobody yet: owl_anon_…", "somebody: example-user", "sent: everything", "feedback: taken",
+                "nobody yet: owl_anon_…", "variant: short", "somebody: example-user", "sent: everything",
+                "feedback: taken",
                 "nobody again: owl_anon_…",
             ])
         #expect(

@@ -11,9 +11,23 @@ private enum App {
         let file = URL(fileURLWithPath: "/tmp/trace.log")
         Owl.error("failed", attributes: nil, attachments: [OwlAttachment(fileURL: file)])
         Owl.step("checkout")
-        Owl.startOperation("load").complete()
+        let operation: OwlOperation = Owl.startOperation("load", attributes: ["size": nil])
+        operation.complete(attributes: ["id": operation.trackingId])
+        let coupon: String? = nil
+        Owl.info("bought", attributes: ["coupon": coupon])
+        do {
+            try send(coupon)
+        } catch {
+            Owl.error(error, "while sending", screenName: "Cart", attributes: ["coupon": coupon])
+            Owl.error(error)
+        }
+        if Owl.getVariant("checkout", options: ["short", "long"]) == "short" { Owl.step("short") }
+        Owl.setExperiment("checkout", variant: "long")
+        Owl.clearExperiments()
         Owl.clearUser()
     }
+
+    static func send(_ coupon: String?) throws {}
 
     static func send() async -> String? {
         do {

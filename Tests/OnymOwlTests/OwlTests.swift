@@ -150,12 +150,22 @@ struct OwlTests {
         #expect(got.id == "f" && got.createdAt == Date(timeIntervalSince1970: 1_800_003_600.5))
         #expect(sent?.json["message"] == "good")
         await #expect(throws: OwlFeedbackError.emptyMessage) { try await Owl.sendFeedback(message: " \n") }
-        let refused = Task { try await Owl.sendFeedback(message: "m", email: "nonsense") }
-        _ = await answer(.json(400, ["error": "submitter_email is not a valid email address"]))
-        await #expect(
-            throws: OwlFeedbackError.serverError(
-                statusCode: 400, body: "submitter_email is not a valid email address")
-        ) { try await refused.value }
+        // The body is the answer as it came, as with the vendor's SDK.
+        let words: JSON = ["error": "submitter_email is not a valid email address", "more": [1]]
+        for (answered, body) in [
+            (.json(400, words), String(decoding: words.bytes, as: UTF8.self)),
+            (.bytes(502, "<html>no</html>"), "<html>no</html>"), (.bytes(503, ""), nil),
+        ] as [(ScriptedTransport.Answer, String?)] {
+            let refused = Task { try await Owl.sendFeedback(message: "m", email: "nonsense") }
+            _ = await answer(answered)
+            let error = await #expect(throws: OwlFeedbackError.self) { try await refused.value }
+            guard case .serverError(let status, let text)? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+            #expect([400, 502, 503].contains(status) && text == body)
+            #expect(error?.localizedDescription == "The server answered \(status)\(body.map { ": \($0)" } ?? ".")")
+        }
         let lost = Task { try await Owl.sendFeedback(message: "m") }
         _ = await answer(.fault(.offline))
         await #expect(throws: OwlFeedbackError.transportFailure(OnymError.offline.description)) { try await lost.value }
@@ -204,6 +214,69 @@ struct OwlTests {
         #expect(attributes?["_error_domain"] == "outer" && attributes?["_error_code"] == "3" && attributes?["a"] == "b")
         #expect(attributes?["_error_cause_1_domain"] == "root" && attributes?["_error_cause_1_code"] == "7")
         #expect(event?["level"] == "error")
+    }
+
+    @Test("an error has the app's own words, if there are any")
+    func words() throws {
+        try configure()
+        let error = NSError(domain: "d", code: 1, userInfo: [NSLocalizedDescriptionKey: "its own"])
+        Owl.error(error, "while loading photos", attributes: ["a": nil, "b": "c"])
+        Owl.error(error, " \n")
+        Owl.error(error)
+        Owl.setUser("u")
+        let events = transport.answer(.json(200, ["accepted": 4]))?.json["events"]?.elements?.dropFirst() ?? []
+        #expect(events.map { $0["message"] } == ["while loading photos", "its own", "its own"])
+        #expect(events.allSatisfy { $0["custom_attributes"]?["_error_domain"] == "d" && $0["level"] == "error" })
+        let attributes = events.first?["custom_attributes"]?.members
+        #expect(attributes?["b"] == "c" && attributes?.keys.contains("a") == false)
+    }
+
+    @Test("attributes without a value are left out, and the events of an operation have its id")
+    func attributes() throws {
+        try configure()
+        let (coupon, plan): (String?, String?) = (nil, "pro")
+        Owl.info("a", attributes: ["coupon": coupon, "plan": plan])
+        Owl.step("b", attributes: ["coupon": coupon])
+        Owl.recordMetric("c", attributes: ["coupon": coupon])
+        let operation = Owl.startOperation("d", attributes: ["coupon": coupon, "plan": plan])
+        operation.complete()
+        Owl.setUser("u")
+        let events = transport.answer(.json(200, ["accepted": 6]))?.json["events"]?.elements?.dropFirst() ?? []
+        let sent = events.map { $0["custom_attributes"]?.members ?? [:] }
+        #expect(sent.count == 5 && sent.allSatisfy { $0["coupon"] == nil })
+        #expect(sent.first?["plan"] == "pro" && sent.dropFirst(3).first?["plan"] == "pro")
+        #expect(sent.suffix(2).allSatisfy { $0["tracking_id"]?.text == operation.trackingId })
+    }
+
+    @Test("the device keeps its variant of an experiment, and goes on with the vendor's")
+    func experiments() throws {
+        let suite = "onym.owl.\(UUID().uuidString)"
+        let defaults = try #require(UserDefaults(suiteName: suite))
+        defer { defaults.removePersistentDomain(forName: suite) }
+        let vendor = MemoryVendorStore(keychain: ["com.owlmetry.experiments/assignments": #"{"old":"b"}"#])
+        let first = Experiments(defaults, vendor)
+        #expect(first.variant(of: "none", []) == "")
+        #expect(first.variant(of: "old", ["a"]) == "b")
+        let chosen = first.variant(of: "new", ["x", "y"])
+        #expect(["x", "y"].contains(chosen))
+        first.set("z", of: "forced")
+        let later = Experiments(defaults, MemoryVendorStore())
+        #expect(later.variant(of: "new", ["other"]) == chosen && later.variant(of: "old", ["other"]) == "b")
+        #expect(later.variant(of: "forced", ["other"]) == "z")
+        let many = Set((0..<64).map { later.variant(of: "\($0)", ["x", "y"]) })
+        #expect(many == ["x", "y"], "chance chooses")
+        later.clear()
+        // The vendor's variants are gone, too.
+        #expect(Experiments(defaults, vendor).variant(of: "old", ["a"]) == "a")
+    }
+
+    @Test("a variant may be asked for before the start")
+    func variants() {
+        Owl.setExperiment("onym-test", variant: "short")
+        #expect(Owl.getVariant("onym-test", options: ["long"]) == "short")
+        Owl.clearExperiments()
+        #expect(Owl.getVariant("onym-test", options: ["long"]) == "long")
+        Owl.clearExperiments()
     }
 
     @Test("goes on with the ids of OwlMetry's SDK")

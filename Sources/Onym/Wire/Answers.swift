@@ -37,6 +37,7 @@ extension HTTPFailure {
         code = inner["code"]?.text ?? body["errorCode"]?.text ?? body["ErrorCode"]?.text
         message = inner.text ?? inner["message"]?.text ?? body["message"]?.text
         requestID = answer.requestID ?? body["ref"]?.text
+        self.body = AnswerBody(answer.body)
         isServersWord = !answer.isUnproven && answer.hasRequestID && envelope(body)
     }
 

@@ -71,6 +71,7 @@ extension View {
         ModifiedContent()
     }
     nonisolated public func onAppear(perform action: (() -> Void)? = nil) -> some View { EmptyView() }
+    nonisolated public func onDisappear(perform action: (() -> Void)? = nil) -> some View { EmptyView() }
     nonisolated public func task(_ action: @escaping @isolated(any) @Sendable () async -> Void) -> some View {
         EmptyView()
     }
