@@ -64,6 +64,7 @@ purchase.transactionAttributes?.transactionId = "order-1"
 app.logEvent(purchase)
 app.identity.currentUser?.setUserAttribute("plan", value: "pro")
 app.identity.currentUser?.incrementUserAttribute("visits", byValue: 1)
+app.logNotificationReceived(withUserInfo: ["aps": ["alert": "Your room is ready"]])
 app.endSession()
 print("session: \(app.currentSession == nil ? "ended" : "goes on")")
 

@@ -1,6 +1,12 @@
 public import Foundation
 import Onym
 
+#if canImport(UIKit) && os(iOS)
+    public import UIKit
+#endif
+#if canImport(UserNotifications) && os(iOS)
+    public import UserNotifications
+#endif
 #if canImport(WebKit)
     public import WebKit
 #endif
@@ -78,6 +84,11 @@ extension MParticle {
         return nil
     }
 
+    /// Inert: waits for an integration. As with the vendor's SDK, the handler is not called while the integration does not run.
+    public func kitInstance(_ kitCode: NSNumber, completionHandler: @escaping (Any?) -> Void) {
+        note("kitInstance(_:completionHandler:)")
+    }
+
     /// Inert: calls the block at once, because no integration has to start.
     public func onKitsInitialized(_ block: () -> Void) {
         note("onKitsInitialized(_:)")
@@ -140,6 +151,26 @@ extension MParticle {
         note("handleAction(withIdentifier:forRemoteNotification:)")
     }
 
+    /// Inert: logs the answer to a notification, with the text of the person.
+    public func handleAction(
+        withIdentifier identifier: String?, forRemoteNotification userInfo: [AnyHashable: Any]?,
+        withResponseInfo responseInfo: [AnyHashable: Any]
+    ) {
+        note("handleAction(withIdentifier:forRemoteNotification:withResponseInfo:)")
+    }
+
+    /// Inert: logs that a notification came.
+    public func logNotificationReceived(withUserInfo userInfo: [AnyHashable: Any]) {
+        note("logNotificationReceived(withUserInfo:)")
+    }
+
+    /// Inert: logs that the person has answered a notification.
+    public func logNotificationOpened(
+        withUserInfo userInfo: [AnyHashable: Any], andActionIdentifier actionIdentifier: String?
+    ) {
+        note("logNotificationOpened(withUserInfo:andActionIdentifier:)")
+    }
+
     /// Inert: logs an address that the app opens.
     public func open(_ url: URL, options: [String: Any]?) { note("open(_:options:)") }
 
@@ -157,12 +188,36 @@ extension MParticle {
             note("logException(_:topmostContext:)")
         }
 
+        /// Inert: logs an activity that the app continues.
+        public func handleUserActivity(_ userActivity: NSUserActivity) { note("handleUserActivity(_:)") }
+
         /// Inert: logs an activity that the app continues; always false.
         public func `continue`(
             _ userActivity: NSUserActivity, restorationHandler: @escaping ([Any]?) -> Void
         ) -> Bool {
             note("continue(_:restorationHandler:)")
             return false
+        }
+    #endif
+
+    #if canImport(UIKit) && os(iOS)
+        /// Inert: logs an address that the app opens.
+        public func handleURLContext(_ urlContext: UIOpenURLContext) { note("handleURLContext(_:)") }
+    #endif
+
+    #if canImport(UserNotifications) && os(iOS)
+        /// Inert: logs that a notification came while the person used the app.
+        public func userNotificationCenter(
+            _ center: UNUserNotificationCenter, willPresent notification: UNNotification
+        ) {
+            note("userNotificationCenter(_:willPresent:)")
+        }
+
+        /// Inert: logs that the person has answered a notification.
+        public func userNotificationCenter(
+            _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse
+        ) {
+            note("userNotificationCenter(_:didReceive:)")
         }
     #endif
 

@@ -185,6 +185,8 @@ public final class MParticleOptions {
         let secret = apiSecret.isEmpty ? nil : apiSecret
         var core = Configuration(endpoint: endpoint, key: .idSync(key: apiKey, secret: secret))
         core.imports = [.mParticle]
+        // The vendor calls completions on the main queue, on each platform.
+        core.callbacks = .main
         switch environment {
         case .production: core.environment = .production
         case .development: core.environment = .development

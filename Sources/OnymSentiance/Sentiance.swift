@@ -110,7 +110,7 @@ public final class Sentiance: @unchecked Sendable {
         return SENTSDKStatus(
             isRemoteEnabled: state?.deactivation == nil,
             detectionStatus: Sentiance.detections(of: state, at: onym?.runtime.time.now ?? Date()),
-            deactivation: state?.deactivation)
+            deactivation: state?.deactivation, note: InertNote(onym?.runtime.log))
     }
 
     /// The state of the device's detections.
@@ -129,17 +129,23 @@ public final class Sentiance: @unchecked Sendable {
     public var version: String { OnymClient.version }
 
     /// Inert: the vendor's quota of Wi-Fi in bytes; always 0.
-    public var wifiQuotaLimit: Int { 0 }
+    public var wifiQuotaLimit: Int { zero("wifiQuotaLimit") }
     /// Inert: the used part of the vendor's quota of Wi-Fi in bytes; always 0.
-    public var wifiQuotaUsage: Int { 0 }
+    public var wifiQuotaUsage: Int { zero("wifiQuotaUsage") }
     /// Inert: the vendor's quota of mobile data in bytes; always 0.
-    public var mobileQuotaLimit: Int { 0 }
+    public var mobileQuotaLimit: Int { zero("mobileQuotaLimit") }
     /// Inert: the used part of the vendor's quota of mobile data in bytes; always 0.
-    public var mobileQuotaUsage: Int { 0 }
+    public var mobileQuotaUsage: Int { zero("mobileQuotaUsage") }
     /// Inert: the vendor's quota of the disk in bytes; always 0.
-    public var diskQuotaLimit: Int { 0 }
+    public var diskQuotaLimit: Int { zero("diskQuotaLimit") }
     /// Inert: the used part of the vendor's quota of the disk in bytes; always 0.
-    public var diskQuotaUsage: Int { 0 }
+    public var diskQuotaUsage: Int { zero("diskQuotaUsage") }
+
+    /// Writes one line about a name that does nothing here. Answers zero.
+    private func zero(_ name: String) -> Int {
+        InertNote(core?.runtime.log).write(name)
+        return 0
+    }
 
     // MARK: - Detections
 
@@ -190,7 +196,7 @@ public final class Sentiance: @unchecked Sendable {
     public func submitDetections(
         completionHandler: @escaping (SENTSubmitDetectionsResult?, SENTSubmitDetectionsError?) -> Void
     ) {
-        core?.runtime.log.writeOnce(.warnings, "submitDetections(completionHandler:) does nothing here")
+        InertNote(core?.runtime.log).write("submitDetections(completionHandler:)")
         answer(completionHandler, SENTSubmitDetectionsResult(), nil)
     }
 

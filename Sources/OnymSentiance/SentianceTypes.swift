@@ -201,17 +201,38 @@ public struct SENTSDKStatus: Hashable, Sendable {
         #endif
     }
     /// Inert: whether the device has an accelerometer; always true.
-    public var isAccelPresent: Bool { true }
+    public var isAccelPresent: Bool { note.write("isAccelPresent", true) }
     /// Inert: whether the device has a gyroscope; always true.
-    public var isGyroPresent: Bool { true }
+    public var isGyroPresent: Bool { note.write("isGyroPresent", true) }
     /// Inert: whether the device has a receiver of positions; always true.
-    public var isGpsPresent: Bool { true }
+    public var isGpsPresent: Bool { note.write("isGpsPresent", true) }
     /// Inert: the use of the vendor's quota of Wi-Fi; always `ok`.
-    public var wifiQuotaStatus: SENTQuotaStatus { .ok }
+    public var wifiQuotaStatus: SENTQuotaStatus { note.write("wifiQuotaStatus", .ok) }
     /// Inert: the use of the vendor's quota of mobile data; always `ok`.
-    public var mobileQuotaStatus: SENTQuotaStatus { .ok }
+    public var mobileQuotaStatus: SENTQuotaStatus { note.write("mobileQuotaStatus", .ok) }
     /// Inert: the use of the vendor's quota of the disk; always `ok`.
-    public var diskQuotaStatus: SENTQuotaStatus { .ok }
+    public var diskQuotaStatus: SENTQuotaStatus { note.write("diskQuotaStatus", .ok) }
     /// The reason why the user is inactive here, and the device that became active; the vendor's SDK has no such property.
     public let deactivation: Deactivation?
+    let note: InertNote
+}
+
+/// Writes lines about names that do nothing here. It says nothing about a status, so all notes are equal.
+struct InertNote: Hashable, Sendable {
+    private let log: LogWriter?
+
+    init(_ log: LogWriter?) { self.log = log }
+
+    /// Writes one line about a name.
+    func write(_ name: String) { log?.writeOnce(.warnings, "\(name) does nothing here") }
+
+    /// Writes one line about a name, and answers its value.
+    func write<Value>(_ name: String, _ value: Value) -> Value {
+        write(name)
+        return value
+    }
+
+    static func == (first: InertNote, second: InertNote) -> Bool { true }
+
+    func hash(into hasher: inout Hasher) {}
 }

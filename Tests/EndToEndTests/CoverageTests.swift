@@ -80,6 +80,24 @@ struct CoverageTests {
             .joined()
     }
 
+    /// The functions and properties of a facade whose documentation says that they are inert, and that write no line to the log.
+    private func silent(_ facade: String) throws -> [String] {
+        let text = try sources(facade)
+        let line = /note\(|note\.write\(|InertNote\(|zero\(|writeOnce\(|inert\.append\(|refuse(Experiment)?\(/
+        return text.components(separatedBy: "/// Inert: ").dropFirst().compactMap { part in
+            // The declaration is between its documentation and the next one.
+            let lines = part.split(separator: "\n").dropFirst()
+            let code = lines.drop { $0.contains("///") }.prefix { !$0.contains("///") }.joined(separator: "\n")
+            guard let found = code.firstMatch(of: /public (static )?(func|var) `?(\w+)/), !code.contains(line),
+                !text.contains("note(\"PurchaseOptions.\(found.3)\")")
+            else { return nil }
+            return String(found.3)
+        }
+    }
+
+    @Test("a name without an effect writes a line to the log", arguments: facades.map(\.0))
+    func notes(facade: String) throws { #expect(try silent(facade) == []) }
+
     /// The table of one facade.
     private func table(_ facade: String, _ vendor: String) throws -> String {
         let list = CoverageTests.root.appending(path: "Tests/EndToEndTests/VendorNames/\(facade).txt")
@@ -101,7 +119,8 @@ struct CoverageTests {
                     // The documentation is right above the declaration.
                     let before = at.map { text[..<$0.lowerBound].suffix(400) } ?? ""
                     let comment = before.components(separatedBy: "\n\n").last ?? ""
-                    if comment.contains("/// Inert:") { inert.append(name) } else { there.append(name) }
+                    let isInert = comment.contains("/// Inert:") || symbols[row.type] == true
+                    if isInert { inert.append(name) } else { there.append(name) }
                 } else {
                     #expect(symbols[path] != nil, "\(path) does not exist")
                     // So are the members of an inert type.

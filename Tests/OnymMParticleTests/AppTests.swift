@@ -61,6 +61,11 @@ private enum App {
             for change in result?.identityChanges ?? [] { _ = change.changedUser.userId }
         }
         if MParticle.registerExtension(state) { mParticle.logScreen("Extension", eventInfo: nil) }
+        mParticle.handleAction(
+            withIdentifier: "reply", forRemoteNotification: ["aps": [:]], withResponseInfo: ["text": "yes"])
+        mParticle.logNotificationReceived(withUserInfo: ["aps": [:]])
+        mParticle.logNotificationOpened(withUserInfo: ["aps": [:]], andActionIdentifier: "reply")
+        mParticle.kitInstance(42) { instance in _ = instance == nil }
         if mParticle.isKitActive(42) { mParticle.rokt.selectPlacements("RoktExperience", attributes: nil) }
     }
 }

@@ -415,10 +415,14 @@ struct DeviceTests {
         let options = MParticleOptions(key: "key", secret: "secret")
         options.networkOptions = MPNetworkOptions()
         options.networkOptions?.customBaseURL = URL(string: "http://elsewhere.test")
-        let errors = Collector<String>()
-        options.onIdentifyComplete = { _, error in errors.callback(error?.localizedDescription ?? "") }
+        let errors = Collector<(text: String, isOnMain: Bool)>()
+        options.onIdentifyComplete = { _, error in
+            errors.callback((error?.localizedDescription ?? "", Self.isOnMain))
+        }
         sdk.start(with: options)
-        #expect(errors.values == [OnymError.refused(.notConfigured).description] && !sdk.initialized)
+        await eventually { !errors.values.isEmpty }
+        #expect(errors.values.map(\.text) == [OnymError.refused(.notConfigured).description] && !sdk.initialized)
+        #expect(errors.values.map(\.isOnMain) == [true])
     }
 
     @Test("events older than the app allows are dropped")
@@ -644,6 +648,10 @@ struct DeviceTests {
             sdk.didReceiveRemoteNotification([:])
             sdk.didFailToRegisterForRemoteNotificationsWithError(nil)
             sdk.handleAction(withIdentifier: nil, forRemoteNotification: nil)
+            sdk.handleAction(withIdentifier: nil, forRemoteNotification: nil, withResponseInfo: ["text": "yes"])
+            sdk.logNotificationReceived(withUserInfo: [:])
+            sdk.logNotificationOpened(withUserInfo: [:], andActionIdentifier: nil)
+            sdk.kitInstance(1) { _ in kits.callback(false) }
             if let url = URL(string: "app://open") {
                 sdk.open(url, options: nil)
                 sdk.open(url, sourceApplication: nil, annotation: nil)
@@ -655,10 +663,46 @@ struct DeviceTests {
         await eventually { !audiences.values.isEmpty }
         #expect(audiences.values == [0] && kits.values == [true, true])
         #expect(device.transport.requests.count == count && sdk.core?.idsync?.mailbox.count == 0)
-        // Four options and seventeen calls. An extension belongs to no instance.
+        // Four options and twenty-one calls. An extension belongs to no instance.
         let lines = { device.lines.values.filter { $0.hasSuffix("does nothing here") } }
-        await eventually { lines().count == 21 }
-        #expect(lines().count == 21)
+        await eventually { lines().count == 25 }
+        #expect(lines().count == 25)
+    }
+
+    private static let mark: DispatchSpecificKey<Bool> = {
+        let mark = DispatchSpecificKey<Bool>()
+        DispatchQueue.main.setSpecific(key: mark, value: true)
+        return mark
+    }()
+
+    private static var isOnMain: Bool { DispatchQueue.getSpecific(key: mark) == true }
+
+    @Test("completions come on the main queue, before the start and after it, and never inside the call")
+    func queue() async {
+        // A completion inside the call would come off the main queue.
+        #expect(!Self.isOnMain)
+        let ends = Collector<(name: String, isOnMain: Bool)>()
+        func end(_ name: String) { ends.callback((name, Self.isOnMain)) }
+        sdk.identity.identify(.withEmptyUser()) { _, error in end(error == nil ? "" : "identify") }
+        sdk.identity.login(.withEmptyUser()) { _, error in end(error == nil ? "" : "login") }
+        sdk.identity.logout { _, error in end(error == nil ? "" : "logout") }
+        sdk.identity.modify(.withEmptyUser()) { _, error in end(error == nil ? "" : "modify") }
+        sdk.reset { end("reset") }
+        await eventually { ends.values.count >= 5 }
+        #expect(ends.values.map(\.name).sorted() == ["identify", "login", "logout", "modify", "reset"])
+        let options = device.options()
+        let configure = options.configure
+        options.configure = {
+            let callbacks = $0.callbacks
+            configure?(&$0)
+            $0.callbacks = callbacks
+        }
+        options.onIdentifyComplete = { result, _ in end(result == nil ? "" : "start") }
+        await device.start(options)
+        await eventually { ends.values.count >= 6 }
+        sdk.reset { end("reset") }
+        await eventually { ends.values.count >= 7 }
+        #expect(ends.values.suffix(2).map(\.name) == ["start", "reset"] && ends.values.allSatisfy(\.isOnMain))
     }
 
     @Test("the log has no line unless the app wants lines, and never a key")

@@ -10,6 +10,7 @@ struct SnippetTests {
     private let transport = ScriptedTransport()
     private let time = ManualTime()
     private let sentiance = Sentiance.shared
+    private let lines = Collector<String>()
 
     init() {
         begin(MemoryFiles())
@@ -19,12 +20,13 @@ struct SnippetTests {
         sentiance.close()
         let options = SENTOptions()
         options.platformUrl = "https://onym.test"
-        options.configure = { [transport, time] in
+        options.configure = { [transport, time, lines] in
             $0 = Bench.configuration($0.keys)
             $0.transport = transport
             $0.time = time
             $0.files = files
             $0.callbacks = .background
+            ($0.log, $0.logger) = (.warnings, lines.callback)
         }
         sentiance.initialize(options: options)
     }
@@ -149,7 +151,7 @@ struct SnippetTests {
         #expect(results.values.last == "userDisabledRemotely")
     }
 
-    @Test("the names without an effect answer the vendor's nothing, and send nothing")
+    @Test("the names without an effect answer the vendor's nothing, send nothing, and write one line")
     func inert() async {
         #expect(sentiance.version == OnymClient.version)
         #expect(SENTOptions(for: .appLaunch).platformUrl == nil)
@@ -158,12 +160,25 @@ struct SnippetTests {
         #expect(status.locationPermission == SENTLocationPermission.never)
         let states: [SENTQuotaStatus] = [status.wifiQuotaStatus, status.mobileQuotaStatus, status.diskQuotaStatus]
         #expect(states.allSatisfy { $0 == .ok })
-        let bytes: [Int] = [sentiance.wifiQuotaLimit, sentiance.mobileQuotaUsage, sentiance.diskQuotaLimit]
+        let bytes: [Int] = [
+            sentiance.wifiQuotaLimit, sentiance.wifiQuotaUsage, sentiance.mobileQuotaLimit,
+            sentiance.mobileQuotaUsage, sentiance.diskQuotaLimit, sentiance.diskQuotaUsage,
+        ]
         #expect(bytes.allSatisfy { $0 == 0 })
         let ends = Collector<Bool>()
         sentiance.submitDetections { result, error in ends.callback(result != nil && error == nil) }
         await eventually { !ends.values.isEmpty }
         #expect(ends.values == [true] && transport.requests.isEmpty)
+        #expect(sentiance.sdkStatus.isAccelPresent && sentiance.wifiQuotaLimit == 0)
+        #expect(sentiance.sdkStatus == status, "a log does not make statuses different")
+        let names = [
+            "isAccelPresent", "isGyroPresent", "isGpsPresent", "wifiQuotaStatus", "mobileQuotaStatus",
+            "diskQuotaStatus", "wifiQuotaLimit", "wifiQuotaUsage", "mobileQuotaLimit", "mobileQuotaUsage",
+            "diskQuotaLimit", "diskQuotaUsage", "submitDetections(completionHandler:)",
+        ]
+        await eventually { lines.values.count >= names.count }
+        #expect(lines.values.count == names.count, "\(lines.values)")
+        for name in names { #expect(lines.values.contains { $0.hasSuffix("\(name) does nothing here") }, "\(name)") }
     }
 
     @Test("the enums have the vendor's order")

@@ -17,3 +17,6 @@ open class UIDevice: NSObject {
     open var identifierForVendor: UUID? { nil }
     open var userInterfaceIdiom: UIUserInterfaceIdiom { .phone }
 }
+
+@MainActor
+open class UIOpenURLContext: NSObject {}
