@@ -402,6 +402,7 @@ package final class Engine: Sendable {
             work.beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
             work.writer.note(inLog: [opened(at: now)])
             noteDeadServers(work.writer, at: now)
+            if work.writer.mustForget { work.isForgetting = true }
         }
     }
 
@@ -475,7 +476,7 @@ package final class Engine: Sendable {
             return LogSegment(project: LogSegment.server, last: .zero, at: now, content: .closed(other))
         }
         writer.note(inLog: gaps + closed)
-        writer.searchLogForErased()
+        writer.forgetAllErased()
     }
 
     /// The pause between two notes of a server that writes the call log of a shared store, and the time without such a note after which
@@ -593,8 +594,8 @@ package final class Engine: Sendable {
         healthy.store(false, ordering: .relaxed)
         // The last attempt does not wait for its time: the calls in the queue get an answer before the end.
         if !waits, monotonic() < work.recoverAt, !queue.withLock({ $0.isStopping }) { return true }
-        // The fault may have come from the sweep.
-        work.isSweeping = true
+        // The fault may have come from either.
+        (work.isSweeping, work.isForgetting) = (true, work.writer.mustForget)
         guard let fault = work.writer.recover() else {
             work.recoveryPause = Engine.recoveryMilliseconds.lowerBound
             healthy.store(true, ordering: .relaxed)

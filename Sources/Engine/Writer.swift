@@ -28,6 +28,8 @@ package final class Writer {
     private(set) var hasErased = false
     /// The erased people whose calls may still be in the call log.
     var erased: Set<PersonID> = []
+    /// Whether the call log may still have calls of any erased person.
+    var forgetsAllErased = false
     /// The place of the search for these calls; nil if no search is under way.
     var forgetting: (people: Set<PersonID>, projects: [ProjectID], after: Int64)?
 

@@ -34,26 +34,39 @@ extension Writer {
     }
 
     /// Notes that the call log may have calls of any erased people: the server before has not ended properly.
-    func searchLogForErased() {
-        let projects = store.directory.projects.keys
-        let found = try? store.read { snapshot throws(StoreFault) in
-            var people: Set<PersonID> = []
-            for project in projects { people.formUnion(try snapshot.erasedPeople(in: project)) }
-            return people
-        }
-        erased.formUnion(found ?? [])
-    }
+    package func forgetAllErased() { forgetsAllErased = true }
 
     /// Whether the call log may have calls of erased people.
-    package var mustForget: Bool { forgetting != nil || !erased.isEmpty }
+    package var mustForget: Bool { forgetting != nil || !erased.isEmpty || forgetsAllErased }
+
+    /// Finds all erased people; false after a fault.
+    private func findErased() -> Bool {
+        let projects = store.directory.projects.keys
+        do throws(StoreFault) {
+            let found = try store.read { snapshot throws(StoreFault) in
+                var people: Set<PersonID> = []
+                for project in projects { people.formUnion(try snapshot.erasedPeople(in: project)) }
+                return people
+            }
+            erased.formUnion(found)
+            forgetsAllErased = false
+            return true
+        } catch {
+            needsRecovery = true
+            return false
+        }
+    }
 
     /// Removes a part of the calls of erased people from the call log; true if more remains. The store has all calls of the log at
     /// the first step.
     package func forgetInLog(at now: Instant) -> Bool {
         guard !needsRecovery else { return false }
+        if forgetsAllErased, !findErased() { return false }
         if forgetting == nil {
             if erased.isEmpty { return false }
             writeLog(within: LogLimit(bytes: .max), at: now)
+            // A step after the recovery begins again.
+            guard !needsRecovery else { return false }
             forgetting = (erased, store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }, 0)
             erased = []
         }

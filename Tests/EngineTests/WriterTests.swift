@@ -85,12 +85,44 @@ struct WriterTests {
         let now = Instant(milliseconds: 1_800_000_000_000)
         let made = writer.process([identify("a"), identify("b")], at: now).compactMap(person)
         for person in made { writer.note([person: SeenAt(now.advanced(byMilliseconds: 1000))]) }
-        store.failNextFold()
+        store.failNext(.fold)
         #expect(!writer.fold(limit: 10) && writer.needsRecovery)
         #expect(writer.recover() == nil)
         #expect(store.foldedPeople.withLock(\.self).isEmpty)
         while writer.fold(limit: 1) {}
         #expect(store.foldedPeople.withLock(\.self) == Set(made))
+    }
+
+    @Test("forgets the logged calls of erased people later, if a fault came between", arguments: [false, true])
+    func forgetAfterFault(_ isStart: Bool) throws {
+        let store = FailingStore(MemoryStore(hash: World.hash))
+        let writer = Writer(store: store, chance: { 0 })
+        let now = Instant(milliseconds: 1_800_000_000_000)
+        func process(_ act: any Act) {
+            _ = writer.process([Job(call: Call(project: World.project, key: nil), act: act)], at: now)
+        }
+        process(SetUp(project: Project(id: World.project, name: "Test", madeAt: now), apps: [], keys: []))
+        let ada = try #require(person(writer.process([identify("ada")], at: now)[0]))
+        _ = writer.process([identify("ada")], at: now)
+        process(ErasePerson(ada))
+        func logged() throws -> Int {
+            try store.read { snapshot throws(StoreFault) in
+                try snapshot.logged(in: World.project, after: 0, limit: 10).flatMap(\.segment.reading.calls).count
+            }
+        }
+        if isStart {
+            // The server before has written the log and not ended properly, and this one cannot read who is erased.
+            writer.writeLog(within: LogLimit(), at: now)
+            #expect(try logged() == 1)
+            writer.forgetAllErased()
+            store.failNext(.read)
+        } else {
+            store.failNext(.keep)
+        }
+        #expect(!writer.forgetInLog(at: now) && writer.needsRecovery && writer.mustForget)
+        #expect(writer.recover() == nil)
+        while writer.forgetInLog(at: now) {}
+        #expect(try !writer.needsRecovery && !writer.mustForget && logged() == 0)
     }
 
     @Test("journals by the clock, with a note where it goes back")

@@ -13,10 +13,13 @@ package enum CommitFault: Sendable, CaseIterable {
 
 /// A store whose commits fail when a test says so, and whose recovery may take several attempts.
 package final class FailingStore: Store {
+    /// What can fail once beside a commit.
+    package enum Step { case fold, keep, read }
+
     private struct Plan {
         var nextCommit: CommitFault?
         var failedRecoveries = 0
-        var failsFold = false
+        var failing: Set<Step> = []
         var isBroken = false
     }
 
@@ -38,8 +41,12 @@ package final class FailingStore: Store {
         }
     }
 
-    /// Has the next step of a fold fail.
-    package func failNextFold() { plan.withLock { $0.failsFold = true } }
+    /// Has the next step of a kind fail.
+    package func failNext(_ step: Step) { plan.withLock { _ = $0.failing.insert(step) } }
+
+    private func failIfPlanned(_ step: Step) throws(StoreFault) {
+        if plan.withLock({ $0.failing.remove(step) }) != nil { throw FailingStore.fault }
+    }
 
     package func cancelCommitFault() {
         plan.withLock { $0.nextCommit = nil }
@@ -85,17 +92,14 @@ package final class FailingStore: Store {
     }
 
     package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        try failIfPlanned(.keep)
         try store.keep(segments, within: limit)
     }
 
     package func replace(_ segments: [LogSegment.Stored]) throws(StoreFault) { try store.replace(segments) }
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
-        let fails = plan.withLock { plan in
-            defer { plan.failsFold = false }
-            return plan.failsFold
-        }
-        if fails { throw FailingStore.fault }
+        try failIfPlanned(.fold)
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
         return isMore
@@ -104,6 +108,7 @@ package final class FailingStore: Store {
     package func read<Result>(
         until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
+        try failIfPlanned(.read)
         if let act = beforeReading.withLock(\.self), FailingStore.isReader { act() }
         guard readings.withLock({ $0.areHeld }), FailingStore.isReader else {
             return try store.read(until: limit, body)
