@@ -364,7 +364,7 @@ let package = Package(
         tests("Console", ["BrowserFiles", "Compression", "TestKit"]),
         tests("ContentFiles", ["ByteText", "FaultyDisk", "TestKit"]),
         tests("Docs", ["BrowserFiles", "Console", "TestKit"]),
-        tests("Copies", ["ByteText", "Crypto", "Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
+        tests("Copies", ["ByteText", "Compression", "Crypto", "Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),
         tests(
             "DialectIDSync",

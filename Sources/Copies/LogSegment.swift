@@ -65,7 +65,7 @@ struct LogSegment: Equatable {
         while place < bytes.count {
             guard let sequence = long(), let at = long(), let databasePages = integer(), let pageBytes = integer(),
                 let salts = long(), let frame = integer(), let checksum = long(), let count = integer(),
-                pageBytes > 0, pageBytes <= 65_536, count <= bytes.count - place,
+                databasePages <= UInt32.max, pageBytes > 0, pageBytes <= 65_536, count <= bytes.count - place,
                 count % (pageBytes + WriteAheadLog.frameHeaderBytes) == 0
             else { return nil }
             commits.append(

@@ -46,7 +46,7 @@ package struct ClientConfig: Equatable, Sendable {
     }
 
     init?(unpacking unpacker: inout Unpacker) {
-        guard let version = unpacker.integer(), let at = unpacker.instant() else { return nil }
+        guard let version = unpacker.count(), let at = unpacker.instant() else { return nil }
         var lists: [[Member]] = []
         for _ in 0..<2 {
             guard let count = unpacker.integer() else { return nil }
@@ -57,7 +57,7 @@ package struct ClientConfig: Equatable, Sendable {
             }
             lists.append(members)
         }
-        self.init(version: Int(version), at: at, native: lists[0], web: lists[1])
+        self.init(version: version, at: at, native: lists[0], web: lists[1])
     }
 
     /// Reads a stored document. A project without a document has no members.

@@ -76,12 +76,12 @@ extension Erased {
         guard let erased = people(), let kinds = unpacker.integer() else { return nil }
         var rows: [RowKind: Int] = [:]
         for _ in 0..<kinds {
-            guard let kind = unpacker.byte().flatMap(RowKind.init(rawValue:)), let count = unpacker.integer() else {
+            guard let kind = unpacker.byte().flatMap(RowKind.init(rawValue:)), let count = unpacker.count() else {
                 return nil
             }
-            rows[kind] = Int(count)
+            rows[kind] = count
         }
-        guard let documents = unpacker.integer(), let marks = unpacker.integer() else { return nil }
+        guard let documents = unpacker.count(), let marks = unpacker.integer() else { return nil }
         var tombstones: [Tombstone.Mark] = []
         for _ in 0..<marks {
             guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
@@ -97,7 +97,7 @@ extension Erased {
             }
             kept.append(Kept(type: type, holders: holders))
         }
-        self.init(people: erased, rows: rows, documents: Int(documents), tombstones: tombstones, kept: kept)
+        self.init(people: erased, rows: rows, documents: documents, tombstones: tombstones, kept: kept)
     }
 }
 

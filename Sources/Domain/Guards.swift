@@ -125,16 +125,16 @@ extension Guards {
     init?(unpacking unpacker: inout Unpacker) {
         guard let limitCount = unpacker.integer() else { return nil }
         for _ in 0..<limitCount {
-            guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)), let limit = unpacker.integer()
+            guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)), let limit = unpacker.count()
             else {
                 return nil
             }
-            limits[type] = Int(limit)
+            limits[type] = limit
         }
-        guard let people = unpacker.integer(), let joins = unpacker.byte(), let count = unpacker.integer() else {
+        guard let people = unpacker.count(), let joins = unpacker.byte(), let count = unpacker.integer() else {
             return nil
         }
-        (sharedDevicePeople, joinsSameUserIDs) = (Int(people), joins == 1)
+        (sharedDevicePeople, joinsSameUserIDs) = (people, joins == 1)
         for _ in 0..<count {
             guard let dialect = unpacker.text().flatMap(Dialect.init),
                 let signing = unpacker.byte().flatMap(Signing.init)

@@ -198,11 +198,11 @@ extension Ingested: Answer {
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let person = unpacker.person(), let accepted = unpacker.integer(), let repeated = unpacker.integer()
+        guard let person = unpacker.person(), let accepted = unpacker.count(), let repeated = unpacker.count()
         else { return nil }
         // Older answers end here.
         if unpacker.isAtEnd {
-            self.init(person: person, accepted: Int(accepted), repeated: Int(repeated), attributes: nil)
+            self.init(person: person, accepted: accepted, repeated: repeated, attributes: nil)
             return
         }
         guard let isRefused = unpacker.bool() else { return nil }
@@ -217,7 +217,7 @@ extension Ingested: Answer {
             lists.append(names)
         }
         self.init(
-            person: person, accepted: Int(accepted), repeated: Int(repeated),
+            person: person, accepted: accepted, repeated: repeated,
             attributes: ChangedNames(written: lists[0], removed: lists[1]), isRefused: isRefused)
     }
 }

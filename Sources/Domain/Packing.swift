@@ -84,6 +84,12 @@ package struct Unpacker {
         return nil
     }
 
+    /// Reads a number of things; nil also for a number that only damaged bytes have. So sums of read numbers do not overflow.
+    package mutating func count() -> Int? { integer().flatMap { $0 < Unpacker.countLimit ? Int($0) : nil } }
+
+    /// Numbers of milliseconds stay in range too, if they were stored in seconds.
+    private static let countLimit: UInt64 = 1 << 53
+
     /// Reads an integer of either sign.
     package mutating func zigzag() -> Int64? {
         integer().map { Int64(bitPattern: $0 >> 1) ^ -Int64(bitPattern: $0 & 1) }

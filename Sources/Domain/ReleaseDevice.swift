@@ -42,8 +42,8 @@ package struct DeviceReleased: Answer {
     package func pack(into packer: inout Packer) { packer.add(UInt64(holders)) }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let count = unpacker.integer() else { return nil }
-        holders = Int(count)
+        guard let count = unpacker.count() else { return nil }
+        holders = count
     }
 }
 

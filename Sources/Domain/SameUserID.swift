@@ -330,8 +330,8 @@ package struct SameUserIDsJoined: Answer {
     package func pack(into packer: inout Packer) { packer.add(UInt64(merges)) }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let count = unpacker.integer() else { return nil }
-        merges = Int(count)
+        guard let count = unpacker.count() else { return nil }
+        merges = count
     }
 }
 

@@ -45,10 +45,10 @@ package struct Tombstone: Equatable, Sendable {
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         guard let person = unpacker.person(), let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
-            let at = unpacker.instant(), let dropped = unpacker.integer()
+            let at = unpacker.instant(), let dropped = unpacker.count()
         else { return nil }
         let app = unpacker.integer().map { AppID(rawValue: Int64(bitPattern: $0)) }
-        self.init(person: person, type: type, at: at, dropped: Int(dropped), app: app)
+        self.init(person: person, type: type, at: at, dropped: dropped, app: app)
     }
 }
 

@@ -160,13 +160,13 @@ package struct Deliveries: Equatable, Sendable {
         return packer.bytes
     }
 
-    init?(packed: [UInt8]) {
+    package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
-        guard let cursor = unpacker.integer(), let delivered = unpacker.integer(),
+        guard let cursor = unpacker.integer(), let delivered = unpacker.count(),
             let waiting = Deliveries.list(&unpacker), let parked = Deliveries.list(&unpacker)
         else { return nil }
         self.cursor = JournalSequence(rawValue: Int64(bitPattern: cursor))
-        self.delivered = Int(delivered)
+        self.delivered = delivered
         self.waiting = waiting
         self.parked = parked
     }
@@ -175,14 +175,14 @@ package struct Deliveries: Equatable, Sendable {
         guard let count = unpacker.integer() else { return nil }
         var list: [Delivery] = []
         for _ in 0..<count {
-            guard let call = unpacker.integer(), let index = unpacker.integer(), let people = unpacker.ids(),
-                let attempts = unpacker.integer(), let firstAt = unpacker.instant(), let nextAt = unpacker.instant(),
+            guard let call = unpacker.integer(), let index = unpacker.count(), let people = unpacker.ids(),
+                let attempts = unpacker.count(), let firstAt = unpacker.instant(), let nextAt = unpacker.instant(),
                 let fault = unpacker.text()
             else { return nil }
             let change = ChangeReference(
-                call: JournalSequence(rawValue: Int64(bitPattern: call)), index: Int(index))
+                call: JournalSequence(rawValue: Int64(bitPattern: call)), index: index)
             var delivery = Delivery(change, people: people.map(PersonID.init), nextAt: nextAt)
-            delivery.attempts = Int(attempts)
+            delivery.attempts = attempts
             delivery.firstAt = firstAt.milliseconds == 0 ? nil : firstAt
             delivery.fault = fault
             list.append(delivery)

@@ -73,7 +73,8 @@ enum LogWriter {
             let excess = limit.excess(
                 (0..<rows.count).map { row in
                     LogLimit.Candidate(
-                        number: rows.integer(row, 0), project: ProjectID(rawValue: Int32(rows.integer(row, 1))),
+                        number: rows.integer(row, 0),
+                        project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 1))),
                         last: JournalSequence(rawValue: rows.integer(row, 2)),
                         at: Instant(milliseconds: rows.integer(row, 3)), begin: rows.integer(row, 4))
                 }, end: ending)

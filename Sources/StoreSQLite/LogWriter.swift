@@ -62,7 +62,8 @@ struct LogWriter {
         while try oldest.step() {
             candidates.append(
                 LogLimit.Candidate(
-                    number: oldest.integer(0), project: ProjectID(rawValue: Int32(oldest.integer(1))),
+                    number: oldest.integer(0),
+                    project: ProjectID(rawValue: Int32(truncatingIfNeeded: oldest.integer(1))),
                     last: JournalSequence(rawValue: oldest.integer(2)), at: Instant(milliseconds: oldest.integer(3)),
                     begin: oldest.integer(4)))
         }

@@ -1,4 +1,5 @@
 import ByteText
+import Compression
 import Copies
 import Crypto
 import Domain
@@ -228,6 +229,31 @@ struct CopiesTests {
         bytes[bytes.count / 2] ^= 1
         try bytes.write(to: URL(filePath: base))
         #expect(throws: CopyFault.self) { try copied.restore(.end) }
+    }
+
+    @Test("name a segment with a size that no store has, as any other damage")
+    func sizeOfNoStore() throws {
+        let copied = try CopiedStore(seed: 5)
+        try copied.makeBase(changesBetween: false)
+        let last = copied.last
+        _ = try copied.fixture.identify([.customerID: "late"])
+        try copied.flush()
+        let folder = copied.folder.path
+        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: folder + "/log").max())
+        let bytes = try Data(contentsOf: URL(filePath: "\(folder)/log/\(name)"))
+        var log = try InflatingStream().inflate(Array(bytes))
+        // The number of pages of the first commit (LogSegment).
+        log.replaceSubrange(72..<80, with: [0x7F] + [UInt8](repeating: 0xFF, count: 7))
+        let damaged = Gzip.deflate(log)
+        try Data(damaged).write(to: URL(filePath: "\(folder)/log/\(name)"))
+        func digest(_ bytes: [UInt8]) -> String { Hexadecimal.encode(SHA256.digest(of: bytes).bytes) }
+        let manifest = try String(contentsOfFile: folder + "/manifest.json", encoding: .utf8)
+        #expect(manifest.contains(digest(Array(bytes))))
+        try manifest.replacing(digest(Array(bytes)), with: digest(damaged))
+            .write(toFile: folder + "/manifest.json", atomically: true, encoding: .utf8)
+        let plan = try CopyReader(folder).plan(.end)
+        #expect(plan.gap?.contains("\(name) is damaged.") == true)
+        #expect(try copied.restore(.end).0.sequence == last)
     }
 
     @Test("name the calls that are only in a later log without a copy of the file")

@@ -48,6 +48,81 @@ struct ActTableTests {
         #expect(missing.isEmpty, "There is no call of \(missing).")
     }
 
+    /// The documents whose form has a type of its own, and how they are read.
+    private static let documents: [DocumentKind: @Sendable ([UInt8]) -> Bool] = [
+        .alias: { Alias(packed: $0) != nil }, .attachment: { Attachment(packed: $0) != nil },
+        .attributes: { Attributes(packed: $0) != nil }, .catalog: { Catalog(packed: $0) != nil },
+        .consoleBook: { ConsoleBook(packed: $0) != nil }, .deliveries: { Deliveries(packed: $0) != nil },
+        .importProgress: { Import(packed: $0) != nil }, .linkCode: { LinkCode(packed: $0) != nil },
+        .linkingSettings: { LinkingSettings(packed: $0) != nil },
+        .masterKeys: { MasterKeyHistory(packed: $0) != nil },
+        .split: { Split(packed: $0) != nil },
+        .storeOptions: { StoreOptions(packed: $0) != nil }, .tombstone: { Tombstone(packed: $0) != nil },
+    ]
+
+    /// The bytes with a number in place of each byte that is greater than any number of things, and without their ends.
+    private static func damaged(_ bytes: [UInt8]) -> [[UInt8]] {
+        var all = bytes.indices.map { Array(bytes[..<$0]) }
+        for number in [UInt64.max, 1 << 63, 1 << 62, 1 << 53] {
+            var packer = Packer()
+            packer.add(number)
+            all += bytes.indices.map { bytes[..<$0] + packer.bytes + bytes[($0 + 1)...] }
+        }
+        return all
+    }
+
+    @Test("leaves bytes that do not end the server when they are damaged")
+    func damaged() throws {
+        let world = try ActWorld(.memory)
+        var unread = 0
+        try world.playAll { act in
+            let reply = try world.make(act).get()
+            for bytes in Self.damaged(reply.packed) where Reply(packed: bytes) == nil { unread += 1 }
+            let stamp = Stamp(at: world.fixture.clock.now, person: PersonID(rawValue: 1))
+            if act is any KeptAct,
+                let note = GroupNote(act, stamp, readRootsOf: [PersonID(rawValue: 1)], .default)?.act
+            {
+                for bytes in Self.damaged(note) where KeptCall(packed: bytes) == nil { unread += 1 }
+            }
+            return reply
+        }
+        #expect(unread > 1000)
+        var kinds: Set<DocumentKind> = []
+        let journal = try #require(world.fixture.store as? FailingStore).journal
+        for case .documentPut(let key, _, let body) in journal.flatMap(\.changes) {
+            guard let read = Self.documents[key.kind], !body.isEmpty else { continue }
+            if read(body) { kinds.insert(key.kind) }
+            for bytes in Self.damaged(body) where !read(bytes) { unread += 1 }
+        }
+        let missing = Set(Self.documents.keys).subtracting(kinds)
+        #expect(missing.isEmpty, "No call wrote \(missing).")
+        let packed = Strategy.default.packed
+        #expect(Strategy(packed: packed) != nil)
+        for bytes in Self.damaged(packed) where Strategy(packed: bytes) == nil { unread += 1 }
+        let heads = [RowHead(kind: .event, last: RowNumber(rawValue: 7), count: 3)].packed
+        for bytes in Self.damaged(heads) where [RowHead](packed: bytes) == nil { unread += 1 }
+        #expect([RowHead](packed: heads)?.first?.count == 3)
+        // A split with rows, and the routes of its rows.
+        func split(_ ranges: Int, _ number: UInt64) -> Split? {
+            var packer = Packer()
+            for number: UInt64 in [1, 1, 7, 8] { packer.add(number) }
+            packer.add(16 as UInt8)
+            packer.add(0 as UInt64)
+            packer.add(UInt64(ranges))
+            for _ in 0..<2 * ranges { packer.add(number) }
+            packer.add(0 as UInt64)
+            return Split(packed: packer.bytes)
+        }
+        #expect(split(1100, 1 << 40)?.rows?.ranges.count == 1100)
+        #expect(split(1100, 1 << 53 - 1) == nil && split(1, .max) == nil && split(1, 1 << 62 - 1) == nil)
+        var routes = Packer()
+        for number: UInt64 in [1, 7, 8, 1] { routes.add(number) }
+        routes.add(RowKind.event.rawValue)
+        routes.add(9 as UInt64)
+        #expect(RowRoutes(packed: routes.bytes).routes.first?.counts == [.event: 9])
+        for bytes in Self.damaged(routes.bytes) where RowRoutes(packed: bytes).routes.isEmpty { unread += 1 }
+    }
+
     @Test("survives a commit that fails, and one whose answer is lost", arguments: [CommitFault.before, .after])
     func faults(_ fault: CommitFault) throws {
         let world = try ActWorld(.sqlite)

@@ -97,8 +97,8 @@ extension Claimed: Answer {
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let user = unpacker.person(), let events = unpacker.integer() else { return nil }
-        self.init(user: user, events: Int(events))
+        guard let user = unpacker.person(), let events = unpacker.count() else { return nil }
+        self.init(user: user, events: events)
     }
 }
 

@@ -69,7 +69,8 @@ package struct ClaimSettings: Equatable, Sendable {
     package func retentionDays(or days: [RowKind: Int]) -> [RowKind: Int] {
         var own = days
         for (field, kinds) in ClaimSettings.retentions {
-            guard let days = values[field].flatMap({ Int($0) }) else { continue }
+            guard let days = values[field].flatMap({ Int($0) }), ClaimSettings.retentionDaysAllowed.contains(days)
+            else { continue }
             for kind in kinds { own[kind] = days }
         }
         return own

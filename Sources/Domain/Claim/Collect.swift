@@ -335,8 +335,8 @@ extension Collected: Answer {
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let accepted = unpacker.integer(), let repeated = unpacker.integer() else { return nil }
-        self.init(accepted: Int(accepted), repeated: Int(repeated))
+        guard let accepted = unpacker.count(), let repeated = unpacker.count() else { return nil }
+        self.init(accepted: accepted, repeated: repeated)
     }
 }
 

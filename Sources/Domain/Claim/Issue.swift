@@ -271,7 +271,7 @@ struct OccurrenceFinder {
         if let known = counts[occurrence] { return known }
         guard view.knowsRow(occurrence) || isOld && view.namedRow(occurrence) != nil else { return 0 }
         var unpacker = Unpacker(view.document(OccurrenceFinder.key(occurrence)) ?? [])
-        let count = unpacker.integer().map { Int($0) } ?? OccurrenceFinder.unknownCount
+        let count = unpacker.count() ?? OccurrenceFinder.unknownCount
         counts[occurrence] = count
         return count
     }

@@ -288,7 +288,7 @@ package struct LogSegment: Equatable, Sendable {
         let content: Content =
             switch kind {
             case LogSegment.callsKind: .calls(body)
-            case 2: .gap(milliseconds: unpacker.integer().map { Int64(bitPattern: $0) } ?? 0)
+            case 2: .gap(milliseconds: unpacker.count().map { Int64($0) } ?? 0)
             case 3: .opened(unpacker.integer() ?? 0)
             case 4: .closed(unpacker.integer() ?? 0)
             case 5: .erased(calls: unpacker.integer().map { Int(clamping: $0) } ?? 0)

@@ -180,10 +180,10 @@ package struct StoreOptions: Equatable, Sendable {
     }
 
     init?(unpacking unpacker: inout Unpacker) {
-        guard let version = unpacker.integer(), let at = unpacker.instant(), let count = unpacker.integer() else {
+        guard let version = unpacker.count(), let at = unpacker.instant(), let count = unpacker.integer() else {
             return nil
         }
-        self.version = Int(version)
+        self.version = version
         self.at = version == 0 ? nil : at
         for _ in 0..<count {
             guard let name = unpacker.text(), let isSealed = unpacker.bool() else { return nil }
@@ -197,7 +197,7 @@ package struct StoreOptions: Equatable, Sendable {
         }
     }
 
-    init?(packed: [UInt8]) {
+    package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         self.init(unpacking: &unpacker)
     }

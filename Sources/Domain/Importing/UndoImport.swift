@@ -149,13 +149,13 @@ package struct ImportUndone: Answer {
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
-        guard let id = unpacker.integer(), let isComplete = unpacker.bool(), let links = unpacker.integer(),
-            let merges = unpacker.integer(), let properties = unpacker.integer(), let access = unpacker.integer(),
-            let stays = unpacker.integer()
+        guard let id = unpacker.integer(), let isComplete = unpacker.bool(), let links = unpacker.count(),
+            let merges = unpacker.count(), let properties = unpacker.count(), let access = unpacker.count(),
+            let stays = unpacker.count()
         else { return nil }
         self.init(ImportID(rawValue: Int64(bitPattern: id)), isComplete: isComplete)
-        (self.links, self.merges, self.properties) = (Int(links), Int(merges), Int(properties))
-        (self.access, self.stays) = (Int(access), Int(stays))
+        (self.links, self.merges, self.properties) = (links, merges, properties)
+        (self.access, self.stays) = (access, stays)
     }
 }
 

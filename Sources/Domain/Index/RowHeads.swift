@@ -77,9 +77,9 @@ extension [RowHead] {
         self = []
         while !unpacker.isAtEnd {
             guard let kind = unpacker.byte().flatMap(RowKind.init), let last = unpacker.integer(),
-                let count = unpacker.integer()
+                let count = unpacker.count()
             else { return nil }
-            append(RowHead(kind: kind, last: RowNumber(rawValue: Int64(bitPattern: last)), count: Int(count)))
+            append(RowHead(kind: kind, last: RowNumber(rawValue: Int64(bitPattern: last)), count: count))
         }
     }
 }

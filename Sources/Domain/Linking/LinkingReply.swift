@@ -257,10 +257,10 @@ extension LinkingReply: Answer {
             self = .status(status)
         case 7:
             var submitted = Submitted()
-            guard let accepted = unpacker.integer(), let repeated = unpacker.integer(),
-                let dropped = unpacker.integer(), let status = InstallStatus(unpacking: &unpacker)
+            guard let accepted = unpacker.count(), let repeated = unpacker.count(), let dropped = unpacker.count(),
+                let status = InstallStatus(unpacking: &unpacker)
             else { return nil }
-            (submitted.accepted, submitted.repeated, submitted.dropped) = (Int(accepted), Int(repeated), Int(dropped))
+            (submitted.accepted, submitted.repeated, submitted.dropped) = (accepted, repeated, dropped)
             self = .submitted(submitted, status)
         case 8: self = .reset(nil)
         case 16:

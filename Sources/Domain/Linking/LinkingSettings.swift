@@ -67,8 +67,8 @@ package struct LinkingSettings: Equatable, Sendable {
 
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
-        guard let policy = unpacker.policy(), let code = unpacker.integer(), let token = unpacker.integer(),
-            let grace = unpacker.integer()
+        guard let policy = unpacker.policy(), let code = unpacker.count(), let token = unpacker.count(),
+            let grace = unpacker.count()
         else { return nil }
         self.init(former: policy)
         (codeSeconds, tokenSeconds, graceSeconds) = (Int64(code), Int64(token), Int64(grace))
@@ -95,14 +95,14 @@ extension Packer {
 
 extension Unpacker {
     mutating func policy() -> ActivationPolicy? {
-        guard let order = byte().flatMap(ActivationPolicy.Order.init), let limit = integer(), let count = integer()
+        guard let order = byte().flatMap(ActivationPolicy.Order.init), let limit = self.count(), let count = integer()
         else { return nil }
         var devices: [DeviceClass] = []
         for _ in 0..<count {
             guard let device = byte().flatMap(DeviceClass.init) else { return nil }
             devices.append(device)
         }
-        return ActivationPolicy(order: order, limit: Int(limit), devices: devices)
+        return ActivationPolicy(order: order, limit: limit, devices: devices)
     }
 }
 

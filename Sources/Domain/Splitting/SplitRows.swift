@@ -50,11 +50,12 @@ package struct SplitRows: Equatable, Sendable {
         var ranges: [ClosedRange<Int64>] = []
         var last: Int64 = 0
         for _ in 0..<count {
-            guard let gap = unpacker.integer(), let length = unpacker.integer(), gap < 1 << 62, length < 1 << 62
-            else { return nil }
-            let first = last + Int64(gap)
-            last = first + Int64(length)
-            ranges.append(first...last)
+            guard let gap = unpacker.count(), let length = unpacker.count() else { return nil }
+            let first = last.addingReportingOverflow(Int64(gap))
+            let end = first.partialValue.addingReportingOverflow(Int64(length))
+            if first.overflow || end.overflow { return nil }
+            last = end.partialValue
+            ranges.append(first.partialValue...last)
         }
         guard let counts = unpacker.rowCounts() else { return nil }
         self.init(ranges: ranges, counts: counts)
@@ -76,8 +77,8 @@ extension Unpacker {
         guard let kinds = integer() else { return nil }
         var counts: [RowKind: Int] = [:]
         for _ in 0..<kinds {
-            guard let kind = byte().flatMap(RowKind.init(rawValue:)), let count = integer() else { return nil }
-            counts[kind] = Int(count)
+            guard let kind = byte().flatMap(RowKind.init(rawValue:)), let count = self.count() else { return nil }
+            counts[kind] = count
         }
         return counts
     }
