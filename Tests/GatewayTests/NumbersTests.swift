@@ -11,8 +11,6 @@ struct NumbersTests {
         "0", "1", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "text", "",
     ]
     private static let integers: [Int64] = [0, -1, .max]
-    /// The parameters of all lists: a route that does not know one passes over it, or refuses it.
-    private static let parameters = ["limit", "cursor", "after", "wait", "since", "until", "app_id"]
 
     /// Cursors that are bytes: what lists have made of numbers, and others.
     private static let cursors: [String] = {
@@ -75,6 +73,7 @@ struct NumbersTests {
     @Test("are answered on every route, and never by a fault", arguments: StoreKind.allCases)
     func everyRoute(_ kind: StoreKind) throws {
         let scene = try NumberScene(kind)
+        var (parameters, members): (Set<String>, Set<String>) = ([], [])
         for route in scene.routes {
             let good = scene.path(route)
             for (place, name) in route.parameters.enumerated() {
@@ -85,23 +84,31 @@ struct NumbersTests {
                     if route.isRead { try scene.call(route, scene.path(route, place, "m_\(number)"), name) }
                 }
             }
-            // What takes somebody away is not to take away whom the others are asked about.
-            guard route.method != "DELETE" else { continue }
-            for name in Self.parameters where route.isRead || name == "cursor" {
+            // Calls that take somebody away come last.
+            for name in route.query {
                 for number in Self.numbers { try scene.call(route, "\(good)?\(name)=\(number)", name) }
+                parameters.insert(name)
             }
-            if route.path.hasPrefix("/onym/v1/people/") || route.path.hasPrefix("/v1/events") {
+            if route.query.contains("cursor") {
                 for cursor in Self.cursors { try scene.call(route, "\(good)?cursor=\(cursor)", "cursor") }
             }
             if route.path == "/onym/v1/export" {
                 for place in Self.places { try scene.call(route, "\(good)?cursor=\(place)", "cursor") }
             }
-            guard let body = route.body else { continue }
+            guard let body = route.body, route.method != "DELETE" else { continue }
             for number in Self.numbers.dropLast() {
-                let json = Double(number) == nil || number.hasPrefix("+") ? #""\#(number)""# : number
+                let json = Double(number) == nil ? #""\#(number)""# : number
                 try scene.call(route, good, "body \(number)", body: body.text(number: json))
+                // One member after the other: a body with a wrong member is refused before the others are read.
+                for member in body.members {
+                    try scene.call(route, good, "\(member) \(number)", body: body.text(number: json, in: member))
+                    members.insert(member.last ?? "")
+                }
             }
         }
+        let named: Set = ["limit", "cursor", "after", "wait", "since", "until", "app_id", "if_seq", "days"]
+        #expect(parameters.isSuperset(of: named), "\(named.subtracting(parameters))")
+        #expect(members.isSuperset(of: ["code_seconds", "purchased", "shared_device_people"]), "\(members.sorted())")
         // Whoever reads is not kept waiting by whoever read before.
         try #expect(scene.http.call("GET", "/healthz").status == 200)
     }
@@ -271,7 +278,7 @@ struct NumberRoute {
             .compactMap { $0["name"] as? String }
         let request = operation["requestBody"] as? [String: Any]
         let content = (request?["content"] as? [String: Any])?["application/json"] as? [String: Any]
-        body = (content?["schema"] as? [String: Any]).map(NumberBody.init)
+        body = (content?["schema"] as? [String: Any]).map { NumberBody(schema: $0, example: content?["example"]) }
     }
 
     var name: String { "\(method) \(path)" }
@@ -283,8 +290,49 @@ struct NumberRoute {
 /// A body of the shape that a route takes, with one number in all places that take numbers.
 struct NumberBody {
     let schema: [String: Any]
+    /// A body that the call takes, as far as the description has one.
+    let example: Any?
 
     func text(number: String) -> String { text(schema, number) }
+
+    /// The places of all members that take numbers, as the schema declares them. A list counts with its first element.
+    var members: [[String]] { NumberBody.members(of: schema) }
+
+    private static func members(of schema: [String: Any]) -> [[String]] {
+        let schemas = schema["anyOf"] as? [[String: Any]] ?? [schema]
+        return schemas.flatMap { schema -> [[String]] in
+            switch schema["type"] as? String {
+            case "integer", "number": [[]]
+            case "array": members(of: schema["items"] as? [String: Any] ?? [:]).map { [element] + $0 }
+            case "object":
+                (schema["properties"] as? [String: [String: Any]] ?? [:]).sorted { $0.key < $1.key }.flatMap {
+                    (name, schema) in members(of: schema).map { [name] + $0 }
+                }
+            default: []
+            }
+        }
+    }
+
+    /// The body of the example, or else of the schema, with a number in one place.
+    func text(number: String, in member: [String]) throws -> String {
+        let body = try example ?? JSONSerialization.jsonObject(with: Data(text(number: "1").utf8))
+        let bytes = try JSONSerialization.data(withJSONObject: NumberBody.put(at: member[...], in: body))
+        return String(decoding: bytes, as: UTF8.self).replacing("\"\(NumberBody.mark)\"", with: number)
+    }
+
+    private static func put(at place: ArraySlice<String>, in value: Any?) -> Any {
+        guard let name = place.first else { return mark }
+        if name == element {
+            let list = value as? [Any] ?? []
+            return [put(at: place.dropFirst(), in: list.first)] + list.dropFirst()
+        }
+        var members = value as? [String: Any] ?? [:]
+        members[name] = put(at: place.dropFirst(), in: members[name])
+        return members
+    }
+
+    /// What stands for an element of a list, and for the number.
+    private static let (element, mark) = ("[]", "the number")
 
     private func text(_ schema: [String: Any], _ number: String) -> String {
         if let schemas = schema["anyOf"] as? [[String: Any]], let first = schemas.first { return text(first, number) }
