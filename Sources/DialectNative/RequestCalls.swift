@@ -41,9 +41,9 @@ enum RequestCalls {
                 let log = try log(sources, request.id)
                 let sees = sees(caller, tools)
                 return { snapshot throws(StoreFault) in
-                    let page = log.requests(before: list.cursor, since: filter.since, limit: list.limit) { entry in
-                        sees(entry) && filter.takes(entry)
-                    }
+                    let page = try log.requests(
+                        before: list.cursor, since: filter.since, limit: list.limit, until: snapshot.readLimit
+                    ) { entry in sees(entry) && filter.takes(entry) }
                     var journal = Journal(log, snapshot, callsAtMost: callsPerPage)
                     let rows = try page.entries.map { entry throws(StoreFault) in
                         (entry, try journal.calls(of: entry))
@@ -96,7 +96,9 @@ enum RequestCalls {
                 let log = try log(sources, id)
                 let sees = sees(caller, tools)
                 return { snapshot throws(StoreFault) in
-                    guard let entry = log.request(text, where: sees) else { return unknown(text, log, id) }
+                    guard let entry = try log.request(text, until: snapshot.readLimit, where: sees) else {
+                        return unknown(text, log, id)
+                    }
                     var journal = Journal(log, snapshot, callsAtMost: callsPerRequest)
                     let heads = try journal.calls(of: entry)
                     let calls = try snapshot.calls(heads.map(\.sequence))

@@ -108,7 +108,9 @@ enum SearchCalls {
             found += named.map { .key($0) }
             // The log is read from its end to its start. So other things come first, and only an id that the server made is
             // looked for; GET /onym/v1/requests/{id} finds also the ids that clients chose.
-            if found.isEmpty, isRequestID(text), let entry = log?.request(text, where: sees) {
+            if found.isEmpty, isRequestID(text),
+                let entry = try log?.request(text, until: snapshot.readLimit, where: sees)
+            {
                 found.append(.request(entry))
             }
             let results = found.prefix(resultsAtMost)

@@ -4,6 +4,7 @@ package protocol LayeredSnapshot: Snapshot {
 }
 
 extension LayeredSnapshot {
+    package var readLimit: ReadLimit { base.readLimit }
     package var hash: KeyedHash { base.hash }
     package var lastRow: RowNumber { base.lastRow }
     package func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? { base.person(id, in: project) }

@@ -305,6 +305,8 @@ package final class PastSnapshot: Snapshot {
         try base.logged(in: project, after: number, limit: limit)
     }
 
+    package var readLimit: ReadLimit { base.readLimit }
+
     package func lastCall() throws(StoreFault) -> JournalSequence { end }
 
     package func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {

@@ -1,5 +1,8 @@
 /// The committed facts for a reader. Reads may use the disk.
 package protocol Snapshot: RowFacts {
+    /// The condition that ends the read, for whoever reads other files in the same call.
+    var readLimit: ReadLimit { get }
+
     /// The summary of a person; nil if the project has no such person.
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary?
 

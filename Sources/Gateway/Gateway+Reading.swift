@@ -50,8 +50,10 @@ extension Gateway {
     }
 
     /// The time limit for reading. The limit starts when the reading starts; this function runs on the loop's thread.
-    func limit(for exchange: Exchange) -> @Sendable () -> ReadLimit {
+    ///
+    /// - Parameter spent: the nanoseconds that earlier slices of the same call took.
+    func limit(for exchange: Exchange, spent: UInt64 = 0) -> @Sendable () -> ReadLimit {
         let client = exchange.presence
-        return { [readTimes, readers, monotonic] in readTimes.limit(client, readers, monotonic) }
+        return { [readTimes, readers, monotonic] in readTimes.limit(client, readers, monotonic, spent: spent) }
     }
 }

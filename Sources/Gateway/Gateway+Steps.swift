@@ -18,6 +18,8 @@ extension Gateway {
         let body: Hash128
         let kind: CallKind
         let usage: UsageNote
+        /// The nanoseconds that the call has read so far. Only one step of a call runs at a time.
+        let spent = Monitor<UInt64>(0)
 
         /// The call for the engine.
         func call(_ key: ReplayKey? = nil) -> Call {
@@ -110,8 +112,9 @@ extension Gateway {
         _ look: @escaping @Sendable (any Snapshot) throws(StoreFault) -> Step, in lane: Readers.Lane,
         _ progress: CallInProgress, _ exchange: Exchange
     ) -> Handling {
-        let limit = limit(for: exchange)
+        let limit = limit(for: exchange, spent: progress.spent.withLock(\.self))
         let work: @Sendable () -> Void = { [self] in
+            let start = monotonic()
             let next: Step
             do throws(StoreFault) {
                 next = try store.read(until: limit()) { snapshot throws(StoreFault) in
@@ -120,6 +123,7 @@ extension Gateway {
             } catch {
                 next = .answer(progress.kind.unavailable(progress.id))
             }
+            progress.spent.withLock { $0 += monotonic() &- start }
             exchange.post { [self] in go(on: next, progress, exchange) }
         }
         return readers.submit(work, in: lane)

@@ -152,10 +152,11 @@ package final class RequestLog: Sendable {
     ///   - since: leaves older requests out.
     ///   - limit: the greatest number of requests.
     ///   - readsAll: whether to read all files; otherwise a page ends after some files.
+    ///   - readLimit: the condition that ends the read early.
     package func requests(
-        before place: Int?, since: Instant? = nil, limit: Int, readsAll: Bool = false,
+        before place: Int?, since: Instant? = nil, limit: Int, readsAll: Bool = false, until readLimit: ReadLimit,
         where isWanted: (RequestEntry) -> Bool
-    ) -> (entries: [RequestEntry], next: Int?) {
+    ) throws(StoreFault) -> (entries: [RequestEntry], next: Int?) {
         flush()
         let (files, disk) = segments.withLock { ($0.files, $0.disk) }
         var found: [RequestEntry] = []
@@ -163,6 +164,7 @@ package final class RequestLog: Sendable {
         for file in files.reversed() where place.map({ file.number <= $0 >> RequestSegments.placeBits }) ?? true {
             if left == 0 { return (found, (file.number + 1) << RequestSegments.placeBits) }
             left -= 1
+            try readLimit.check()
             // The server may remove the oldest file meanwhile.
             guard let bytes = try? disk.open(file.path, .read).read(at: 0, count: file.byteCount) else { continue }
             let content = RequestSegments.Content(bytes, number: file.number)
@@ -180,12 +182,15 @@ package final class RequestLog: Sendable {
         return (found, nil)
     }
 
-    /// The last request with an id.
-    package func request(_ text: String, where isWanted: (RequestEntry) -> Bool) -> RequestEntry? {
+    /// The last request with an id. It may have to read all files, so the read has a limit.
+    package func request(
+        _ text: String, until readLimit: ReadLimit, where isWanted: (RequestEntry) -> Bool
+    ) throws(StoreFault) -> RequestEntry? {
         flush()
         let numbers = numbers(of: text)
         let (files, disk) = segments.withLock { ($0.files, $0.disk) }
         for file in files.reversed() {
+            try readLimit.check()
             guard let bytes = try? disk.open(file.path, .read).read(at: 0, count: file.byteCount) else { continue }
             let content = RequestSegments.Content(bytes, number: file.number)
             for index in content.entries.reversed() where numbers.contains(content.id(index)) {

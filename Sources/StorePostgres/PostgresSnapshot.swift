@@ -10,7 +10,7 @@ final class PostgresSnapshot: Snapshot {
     private let connection: Connection
     let lastRow: RowNumber
     private let moment: Duration
-    private let limit: ReadLimit
+    let readLimit: ReadLimit
     private let sightings: Sightings
     /// The fault of a question that cannot throw.
     private(set) var fault: StoreFault?
@@ -47,7 +47,7 @@ final class PostgresSnapshot: Snapshot {
     ) {
         self.connection = connection
         self.moment = moment
-        self.limit = limit
+        readLimit = limit
         self.hash = hash
         self.derived = derived
         self.lastRow = RowNumber(rawValue: lastRow)
@@ -57,7 +57,7 @@ final class PostgresSnapshot: Snapshot {
     private func ask(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) -> Rows {
         precondition(!isClosed, "A group was used after the read that found the group.")
         if let fault { throw fault }
-        try limit.check()
+        try readLimit.check()
         if let since = openSince, MonotonicMoment.now - since > moment { endTransaction() }
         if openSince == nil {
             connection.send(Session.beginReading)

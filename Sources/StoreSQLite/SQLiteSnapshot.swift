@@ -16,6 +16,8 @@ struct SQLiteSnapshot: Snapshot {
     let hash: KeyedHash
     let derived: DerivedValues?
 
+    var readLimit: ReadLimit { disk?.limit ?? .none }
+
     private func reader() throws(StoreFault) -> Reader {
         guard let disk else { throw StoreFault(.notFound, "The document is not in memory.") }
         try disk.limit.check()

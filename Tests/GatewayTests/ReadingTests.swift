@@ -16,6 +16,8 @@ struct ReadingTests {
             let holder = Monitor<FailingStore?>(nil)
             server = try TestServer(.memory) {
                 $0.readTimes = times
+                // The rows stay in no run.
+                ($0.runs.short, $0.runs.long) = (1 << 16, 1 << 16)
                 $0.limits.drainMilliseconds = drainMilliseconds
             } wrap: {
                 let failing = FailingStore($0)
@@ -61,6 +63,38 @@ struct ReadingTests {
         let answer = try wire.readAnswer()
         #expect(answer.status == 503 && answer["Retry-After"] == "1", "\(answer)")
         #expect(held.held(0))
+    }
+
+    @Test("in slices is ended when all its slices together take too long, however short each of them is")
+    func slices() throws {
+        var times = Self.times(Self.never, silent: Self.never)
+        times.slicedMilliseconds = 4000
+        let held = try Held(times)
+        func call(_ method: String, _ path: String, _ key: String, _ json: String? = nil) throws -> Wire.Answer {
+            let fields = [("Authorization", "Bearer \(key)")]
+            guard let json else { return try held.server.client.call(method, path, fields: fields) }
+            return try held.server.client.call(method, path, fields: fields, json: json)
+        }
+        // These are more rows than a first slice reads, and few enough to be read as a run.
+        let event = #"{"message":"m","level":"info","session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}"#
+        let events = Array(repeating: event, count: 100).joined(separator: ",")
+        let body = #"{"bundle_id":"com.example.demo","events":[\#(events)]}"#
+        for _ in 0..<170 {
+            let answer = try call("POST", "/v1/ingest", held.server.credentials.claimClientKey, body)
+            #expect(answer.body.contains(#""accepted":100"#), "\(answer)")
+        }
+        let slices = Monitor(0)
+        let store = try #require(held.store.withLock { $0 })
+        store.beforeReading.withLock {
+            $0 = {
+                slices.change { $0 += 1 }
+                // A slice takes more than half of the time of all.
+                _ = slices.wait(milliseconds: 2400) { _ in nil as Void? }
+            }
+        }
+        let answer = try call("GET", "/v1/events/count?data_mode=all", held.server.credentials.claimAgentKey)
+        #expect(answer.status == 503 && answer["Retry-After"] == "1", "\(answer)")
+        #expect((1...2).contains(slices.withLock(\.self)), "it ends in the second, or on a slow machine in the first")
     }
 
     @Test("is ended when its client leaves")

@@ -26,12 +26,13 @@ struct RequestLogTests {
     }
 
     private static func text(_ number: UInt64) -> String { RequestID(high: 7, low: number).text }
-    private static func all(_ log: RequestLog) -> [UInt64] {
-        log.requests(before: nil, limit: 1_000_000, readsAll: true) { _ in true }.entries.map(\.id.low)
+    private static func all(_ log: RequestLog) throws -> [UInt64] {
+        try log.requests(before: nil, limit: 1_000_000, readsAll: true, until: .none) { _ in true }.entries
+            .map(\.id.low)
     }
 
     @Test("have routes and codes of any length, and are read after a restart")
-    func restart() {
+    func restart() throws {
         let folder = TemporaryFolder()
         let first = Self.log(folder)
         first.add(Self.request(1, route: 1, code: "too_many_things"))
@@ -40,12 +41,12 @@ struct RequestLogTests {
         let second = Self.log(folder)
         defer { second.stop() }
         second.add(Self.request(3))
-        #expect(Self.all(second) == [3, 2, 1])
-        let found = second.request(Self.text(1)) { _ in true }
+        #expect(try Self.all(second) == [3, 2, 1])
+        let found = try second.request(Self.text(1), until: .none) { _ in true }
         #expect(found?.route == "GET /" + String(repeating: "long/", count: 40) && found?.code == "too_many_things")
         #expect(found?.microseconds == 5000 && found?.bytesIn == 10 && found?.bytesOut == 20 && found?.key == nil)
-        #expect(second.request(Self.text(2), where: { _ in true })?.route == nil)
-        #expect(second.request(Self.text(4)) { _ in true } == nil)
+        #expect(try second.request(Self.text(2), until: .none, where: { _ in true })?.route == nil)
+        #expect(try second.request(Self.text(4), until: .none) { _ in true } == nil)
     }
 
     @Test("lose a torn last record at a start, and no other")
@@ -62,7 +63,7 @@ struct RequestLogTests {
         let second = Self.log(folder)
         defer { second.stop() }
         second.add(Self.request(4))
-        #expect(Self.all(second) == [4, 2, 1])
+        #expect(try Self.all(second) == [4, 2, 1])
         #expect(try file.status().byteCount == size - 64)
     }
 
@@ -75,7 +76,7 @@ struct RequestLogTests {
             log.add(Self.request(UInt64(number)))
             if number % 100 == 0 { log.flush() }
         }
-        let kept = Self.all(log)
+        let kept = try Self.all(log)
         #expect(kept.first == 5000 && kept == kept.sorted(by: >) && kept.count > 1000 && kept.count <= 1 << 11)
         let disk = SystemDisk()
         let total = try disk.names(in: "\(folder.path)/requests").reduce(0) { sum, name in
@@ -85,15 +86,42 @@ struct RequestLogTests {
         // Pages of a list meet at their places.
         var (paged, place): ([UInt64], Int?) = ([], nil)
         repeat {
-            let page = log.requests(before: place, limit: 700) { _ in true }
+            let page = try log.requests(before: place, limit: 700, until: .none) { _ in true }
             paged += page.entries.map(\.id.low)
             place = page.next
         } while place != nil
         #expect(paged == kept)
     }
 
+    @Test("are read up to the limit of the read, and no further")
+    func limited() throws {
+        let folder = TemporaryFolder()
+        let log = Self.log(folder, bytes: 1 << 17)
+        defer { log.stop() }
+        for number in 1...5000 {
+            log.add(Self.request(UInt64(number)))
+            if number % 100 == 0 { log.flush() }
+        }
+        let files = Monitor(0)
+        // Over after the second file.
+        let limit = ReadLimit {
+            files.change { files in
+                files += 1
+                return files > 2
+            }
+        }
+        #expect(throws: StoreFault.self) { _ = try log.request(Self.text(1), until: limit) { _ in true } }
+        #expect(files.withLock(\.self) == 3)
+        files.change { $0 = 0 }
+        #expect(throws: StoreFault.self) {
+            _ = try log.requests(before: nil, limit: 10, until: limit) { $0.id.low == 1 }
+        }
+        files.change { $0 = 0 }
+        #expect(try log.request(Self.text(5000), until: limit) { _ in true } != nil, "it is in the first file")
+    }
+
     @Test("that cannot be written drop and count requests, and go on when the disk has room again")
-    func full() {
+    func full() throws {
         let (folder, disk) = (TemporaryFolder(), FullDisk())
         let log = Self.log(folder, on: disk)
         defer { log.stop() }
@@ -106,11 +134,11 @@ struct RequestLogTests {
         disk.isFull.withLock { $0 = false }
         log.add(Self.request(5))
         log.flush()
-        #expect(Self.all(log) == [5, 1] && log.dropped == 3)
+        #expect(try Self.all(log) == [5, 1] && log.dropped == 3)
     }
 
     @Test("are not waited for: a loop drops what has no room, and counts it")
-    func behind() {
+    func behind() throws {
         let (folder, disk) = (TemporaryFolder(), FullDisk())
         let log = Self.log(folder, bytes: 1 << 24, on: disk)
         defer { log.stop() }
@@ -120,7 +148,7 @@ struct RequestLogTests {
         #expect(log.dropped > 0)
         disk.isHeld.change { $0 = false }
         log.flush()
-        #expect(Self.all(log).count + log.dropped == 60_000)
+        #expect(try Self.all(log).count + log.dropped == 60_000)
     }
 
     /// The disk of the system, which can be full, or hold each write.
