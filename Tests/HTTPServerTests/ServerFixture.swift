@@ -25,83 +25,13 @@ final class ServerFixture: Sendable {
     ) throws {
         // As the program does: a peer that is gone is told by the call that finds it.
         signal(SIGPIPE, SIG_IGN)
-        let slow = Monitor<[Exchange]>([])
-        let uploads = Uploads()
-        let pieces = Monitor(0)
-        let refuse: @Sendable (HTTPRefusal, RequestID) -> Response = { refusal, id in
-            Response(
-                refusal.status, contentType: "application/json",
-                body: Array("{\"code\":\"\(refusal.code)\",\"id\":\"\(id.text)\"}".utf8))
-        }
-        var small = BufferedBody()
-        small.limit = 1000
-        let plain = RouteGroup(
-            name: "plain",
-            routes: [
-                Route(.get, "/hello") { _, _ in
-                    .answer(Response(.ok, contentType: "text/plain", body: Array("hello".utf8)))
-                },
-                Route(.post, "/echo", body: .buffered(small)) { request, _ in
-                    .answer(Response(.ok, contentType: "application/json", body: request.body))
-                },
-                Route(.get, "/say/:word") { request, _ in
-                    .answer(Response(.ok, body: Array("\(request.parameters[0]) \(request.query?["q"] ?? "-")".utf8)))
-                },
-                Route(.get, "/later") { _, exchange in
-                    _ = WorkerThread(name: "later") {
-                        exchange.post { exchange.answer(Response(.ok, body: Array("later".utf8))) }
-                    }
-                    return .later
-                },
-                Route(.get, "/slow") { _, exchange in
-                    slow.change { $0.append(exchange) }
-                    return .later
-                },
-                Route(.get, "/large") { _, _ in .answer(Response(.ok, body: [UInt8](repeating: 120, count: 8 << 20))) },
-                Route(.get, "/pieces/:count") { request, exchange in
-                    let count = Int(request.parameters[0]) ?? 0
-                    exchange.post {
-                        exchange.answer(Response(.ok), length: abs(count) << 16) {
-                            let made = pieces.change { made -> Int in
-                                made += 1
-                                return made
-                            }
-                            exchange.post {
-                                if made == -count {
-                                    exchange.fail()
-                                } else {
-                                    exchange.send([UInt8](repeating: 120, count: 1 << 16))
-                                }
-                            }
-                        }
-                    }
-                    return .later
-                },
-                Route(
-                    .put, "/upload",
-                    body: .streamed(limit: 1 << 20, seconds: Patience.seconds) { _, exchange in
-                        uploads.open(exchange)
-                    }
-                ) { _, _ in .answer(Response(.internalServerError)) },
-            ], refuse: refuse)
-        let browsers = RouteGroup(
-            name: "browsers",
-            cors: CORSPolicy(
-                allowedFields: "content-type, x-key", exposedFields: "X-Seen",
-                allowsOrigin: { $0 != "https://evil.example" }),
-            traceField: "X-Trace",
-            routes: [
-                Route(.post, "/shared", body: .buffered(BufferedBody())) { _, _ in .answer(Response(.ok)) },
-                Route(.get, "/shared") { _, _ in .answer(Response(.ok)) },
-            ], refuse: refuse)
-        var configuration = Server.Configuration(groups: [plain, browsers], loops: loops, refuse: refuse)
+        let routes = FixtureRoutes()
+        var configuration = routes.configuration(loops: loops)
         limits(&configuration.limits)
         configuration.tls = tls
         guard let address = ListeningAddress("127.0.0.1:0") else { preconditionFailure() }
         server = try Server(configuration, on: address, observer: observer)
-        self.slow = slow
-        self.uploads = uploads
-        self.pieces = pieces
+        (slow, uploads, pieces) = (routes.slow, routes.uploads, routes.pieces)
     }
 
     deinit { server.stop() }
@@ -178,6 +108,139 @@ final class ServerFixture: Sendable {
 
             func abandon() { state.change { $0.abandoned += 1 } }
         }
+    }
+}
+
+/// The routes of the fixtures, and what they know of their calls.
+struct FixtureRoutes: Sendable {
+    let slow = Monitor<[Exchange]>([])
+    let uploads = ServerFixture.Uploads()
+    let pieces = Monitor(0)
+
+    func configuration(loops: Int) -> Server.Configuration {
+        let (slow, uploads, pieces) = (slow, uploads, pieces)
+        let refuse: @Sendable (HTTPRefusal, RequestID) -> Response = { refusal, id in
+            Response(
+                refusal.status, contentType: "application/json",
+                body: Array("{\"code\":\"\(refusal.code)\",\"id\":\"\(id.text)\"}".utf8))
+        }
+        var small = BufferedBody()
+        small.limit = 1000
+        let plain = RouteGroup(
+            name: "plain",
+            routes: [
+                Route(.get, "/hello") { _, _ in
+                    .answer(Response(.ok, contentType: "text/plain", body: Array("hello".utf8)))
+                },
+                Route(.post, "/echo", body: .buffered(small)) { request, _ in
+                    .answer(Response(.ok, contentType: "application/json", body: request.body))
+                },
+                Route(.get, "/say/:word") { request, _ in
+                    .answer(Response(.ok, body: Array("\(request.parameters[0]) \(request.query?["q"] ?? "-")".utf8)))
+                },
+                Route(.get, "/later") { _, exchange in
+                    _ = WorkerThread(name: "later") {
+                        exchange.post { exchange.answer(Response(.ok, body: Array("later".utf8))) }
+                    }
+                    return .later
+                },
+                Route(.get, "/slow") { _, exchange in
+                    slow.change { $0.append(exchange) }
+                    return .later
+                },
+                Route(.get, "/large") { _, _ in .answer(Response(.ok, body: [UInt8](repeating: 120, count: 8 << 20))) },
+                Route(.get, "/pieces/:count") { request, exchange in
+                    let count = Int(request.parameters[0]) ?? 0
+                    exchange.post {
+                        exchange.answer(Response(.ok), length: abs(count) << 16) {
+                            let made = pieces.change { made -> Int in
+                                made += 1
+                                return made
+                            }
+                            exchange.post {
+                                if made == -count {
+                                    exchange.fail()
+                                } else {
+                                    exchange.send([UInt8](repeating: 120, count: 1 << 16))
+                                }
+                            }
+                        }
+                    }
+                    return .later
+                },
+                Route(
+                    .put, "/upload",
+                    body: .streamed(limit: 1 << 20, seconds: Patience.seconds) { _, exchange in
+                        uploads.open(exchange)
+                    }
+                ) { _, _ in .answer(Response(.internalServerError)) },
+            ], refuse: refuse)
+        let browsers = RouteGroup(
+            name: "browsers",
+            cors: CORSPolicy(
+                allowedFields: "content-type, x-key", exposedFields: "X-Seen",
+                allowsOrigin: { $0 != "https://evil.example" }),
+            traceField: "X-Trace",
+            routes: [
+                Route(.post, "/shared", body: .buffered(BufferedBody())) { _, _ in .answer(Response(.ok)) },
+                Route(.get, "/shared") { _, _ in .answer(Response(.ok)) },
+            ], refuse: refuse)
+        return Server.Configuration(groups: [plain, browsers], loops: loops, refuse: refuse)
+    }
+}
+
+/// A server in memory with the same routes, of which a test steps the clock.
+final class SteppedFixture {
+    let observer = ServerFixture.Observer()
+    private let routes = FixtureRoutes()
+    private let clock = Clock()
+    private let rounds: SteppedRounds
+    private let server: SteppedServer
+
+    private final class Clock {
+        var milliseconds: UInt64 = 1000
+    }
+
+    init(limits: (inout ServerLimits) -> Void) {
+        var configuration = routes.configuration(loops: 1)
+        limits(&configuration.limits)
+        rounds = SteppedRounds { [clock] in clock.milliseconds }
+        server = SteppedServer(configuration, rounds: rounds, observer: observer)
+    }
+
+    deinit {
+        server.abandon()
+        rounds.forget()
+    }
+
+    func connect() -> MemoryConnection {
+        let wire = MemoryConnection()
+        server.connect(wire)
+        return wire
+    }
+
+    /// Lets time pass, in small steps.
+    func pass(milliseconds: Int) {
+        for _ in 0..<milliseconds / 50 {
+            clock.milliseconds += 50
+            step()
+        }
+    }
+
+    /// What the server has sent to a client by now, as text.
+    func answers(_ wire: MemoryConnection) -> String {
+        step()
+        return String(decoding: wire.read(), as: UTF8.self)
+    }
+
+    private func step() {
+        while rounds.step() {}
+    }
+
+    /// Answers the first exchange of `/slow`.
+    func answerSlow(_ text: String) throws {
+        let exchange = try #require(routes.slow.withLock(\.first))
+        exchange.answer(Response(.ok, body: Array(text.utf8)))
     }
 }
 

@@ -315,18 +315,18 @@ struct ServerTests {
 
     @Test("extends no deadline for another drop")
     func drip() throws {
-        let fixture = try ServerFixture { $0.headMilliseconds = 3000 }
-        let wire = try Wire(port: fixture.port)
-        // Who has said nothing when its time is over is told nothing.
-        try wire.send("X")
-        let dripping = WorkerThread(name: "drip") {
-            for _ in 0..<6000 {
-                guard (try? wire.send("X")) != nil else { return }
-                usleep(10_000)
-            }
+        let fixture = SteppedFixture { $0.headMilliseconds = 3000 }
+        let wire = fixture.connect()
+        for _ in 0..<28 {
+            wire.write("X".utf8)
+            fixture.pass(milliseconds: 100)
         }
-        #expect(try wire.readAnswer().status == 408)
-        dripping.join()
+        #expect(fixture.answers(wire) == "")
+        for _ in 0..<8 {
+            wire.write("X".utf8)
+            fixture.pass(milliseconds: 100)
+        }
+        #expect(fixture.answers(wire).hasPrefix("HTTP/1.1 408 "))
     }
 
     @Test("closes connections that have been idle for too long")
@@ -340,17 +340,20 @@ struct ServerTests {
 
     @Test("does not mistake waiting for an answer for idling")
     func waitingIsNotIdling() throws {
-        let fixture = try ServerFixture {
+        let fixture = SteppedFixture {
             $0.idleMilliseconds = 3000
             $0.headMilliseconds = 3000
             $0.bodyMilliseconds = 3000
         }
-        let wire = try Wire(port: fixture.port)
-        try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = try fixture.waitForSlow(1)
-        usleep(5_000_000)
-        fixture.answer(slow[0], "patience")
-        #expect(try wire.readAnswer().body == "patience")
+        let wire = fixture.connect()
+        wire.write("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
+        fixture.pass(milliseconds: 60_000)
+        #expect(fixture.answers(wire) == "" && !wire.isClosed)
+        try fixture.answerSlow("patience")
+        #expect(fixture.answers(wire).hasSuffix("patience"))
+        // From here on it idles.
+        fixture.pass(milliseconds: 4000)
+        #expect(wire.isClosed)
     }
 
     @Test("takes only so many connections, in all and from one address")
@@ -411,7 +414,7 @@ struct ServerTests {
 
     @Test("leaves a streamed body with the client while nobody takes it")
     func uploadWaits() throws {
-        let fixture = try ServerFixture()
+        let fixture = try ServerFixture(loops: 1)
         fixture.uploads.state.change { $0.waits = true }
         let wire = try Wire(port: fixture.port)
         let body = [UInt8](repeating: 7, count: 1 << 20)
@@ -420,7 +423,8 @@ struct ServerTests {
             try? wire.send(body)
         }
         let exchange = try #require(fixture.uploads.state.wait(milliseconds: patience) { $0.waiting.first })
-        usleep(300_000)
+        // The loop reads whatever is there before it reads of clients that come later.
+        for _ in 0..<5 { #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200) }
         #expect(fixture.uploads.state.withLock { $0.bytes } < body.count)
         exchange.post { exchange.resume() }
         #expect(try wire.readAnswer().body == "\(body.count)")
@@ -451,8 +455,15 @@ struct ServerTests {
         #expect(try wire.readAnswer().body == "hello")
         // Nobody takes this one: only as much of it is made as may wait.
         try wire.send("GET /pieces/4000 HTTP/1.1\r\nHost: a\r\n\r\n")
-        usleep(300_000)
-        #expect(fixture.pieces.withLock { $0 } < 2000)
+        // No more pieces are made as soon as others are served meanwhile and the number stays.
+        var made = 0
+        let isStill = try Patience.until { () throws in
+            let before = fixture.pieces.withLock(\.self)
+            for _ in 0..<5 { #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200) }
+            made = fixture.pieces.withLock(\.self)
+            return made == before && made > 80
+        }
+        #expect(isStill && made < 2000, "\(made)")
         wire.reset()
         #expect(fixture.observer.open.wait(milliseconds: patience) { $0 == 0 ? true : nil } == true)
     }
@@ -538,11 +549,12 @@ struct ServerTests {
 
     @Test("reads no request behind one that said it would be the last, even while that one waits")
     func nothingBehindClose() throws {
-        let fixture = try ServerFixture()
+        let fixture = try ServerFixture(loops: 1)
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
         let slow = try fixture.waitForSlow(1)
-        usleep(100_000)
+        // Whoever comes later is served, and by then nothing more was read of the one before.
+        for _ in 0..<5 { #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200) }
         #expect(try fixture.waitForSlow(1).count == 1)
         fixture.answer(slow[0], "last")
         #expect(try wire.readAnswer().body == "last")
@@ -551,29 +563,32 @@ struct ServerTests {
 
     @Test("gives each head its own time, also when half of it comes with the one before")
     func headDeadlinePerHead() throws {
-        let fixture = try ServerFixture { $0.headMilliseconds = 12_000 }
-        let (wire, other) = (try Wire(port: fixture.port), try Wire(port: fixture.port))
+        let fixture = SteppedFixture { $0.headMilliseconds = 12_000 }
+        let (wire, other) = (fixture.connect(), fixture.connect())
         let (first, second) = ("GET /hello HTTP/1.1\r\nHo", "st: a\r\n\r\n")
-        for wire in [wire, other] { try wire.send(first) }
-        usleep(6_000_000)
-        try wire.send(second + first)
-        #expect(try wire.readAnswer().body == "hello")
-        #expect(try other.readAnswer().status == 408, "the time of the first head is over")
-        try wire.send(second)
-        #expect(try wire.readAnswer().body == "hello")
+        for wire in [wire, other] { wire.write(first.utf8) }
+        fixture.pass(milliseconds: 6000)
+        wire.write((second + first).utf8)
+        #expect(fixture.answers(wire).hasSuffix("hello"))
+        fixture.pass(milliseconds: 7000)
+        #expect(fixture.answers(other).hasPrefix("HTTP/1.1 408 "), "the time of the first head is over")
+        wire.write(second.utf8)
+        #expect(fixture.answers(wire).hasSuffix("hello"))
     }
 
     @Test("lets empty lines win an idle connection no time")
     func idleDrip() throws {
-        let fixture = try ServerFixture { $0.idleMilliseconds = 2000 }
-        let wire = try Wire(port: fixture.port)
-        try wire.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-        _ = try wire.readAnswer()
-        for _ in 0..<600 where fixture.observer.open.withLock({ $0 }) > 0 {
-            usleep(100_000)
-            try? wire.send("\r\n")
+        let fixture = SteppedFixture { $0.idleMilliseconds = 2000 }
+        let wire = fixture.connect()
+        wire.write("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
+        #expect(fixture.answers(wire).hasSuffix("hello"))
+        for _ in 0..<18 {
+            fixture.pass(milliseconds: 100)
+            wire.write("\r\n".utf8)
         }
-        #expect(fixture.observer.open.withLock { $0 } == 0)
+        #expect(!wire.isClosed)
+        fixture.pass(milliseconds: 600)
+        #expect(wire.isClosed && fixture.observer.open.withLock { $0 } == 0)
     }
 
     // MARK: - Stopping
@@ -586,7 +601,7 @@ struct ServerTests {
         #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.isEmpty ? nil : true } == true)
         let server = fixture.server
         let stopping = WorkerThread(name: "stopping") { server.stop() }
-        usleep(200_000)
+        #expect(Patience.until { (try? Wire(port: fixture.port)) == nil }, "a server that stops takes nobody new")
         #expect(try slow.readAnswer().body.utf8.count == 8 << 20)
         slow.close()
         stopping.join()

@@ -161,7 +161,7 @@ final class Machine {
         let store = try SQLiteStore(file)
         self.store = store
         shadow.settle(through: store.counts.lastSequence.rawValue)
-        let rounds = SteppedRounds(disk)
+        let rounds = SteppedRounds { [disk] in disk.now / 1_000_000 }
         self.rounds = rounds
         var surroundings = SteppedServer.Surroundings(
             rounds: rounds, clock: { [clock] in clock.now }, monotonic: { [disk] in disk.now }, seed: seed)
