@@ -322,6 +322,8 @@ package final class Engine: Sendable {
             beatAt = now.advanced(byMilliseconds: Engine.beatMilliseconds)
             (stepAt, trimAt) = (now, now)
             isForgetting = writer.mustForget
+            // A start cannot tell a step ahead from hours without calls.
+            if let last = writer.journalMoment { pass.rest(afterAhead: now.milliseconds - last.milliseconds) }
         }
 
         var isBusy: Bool { isFolding || isExpiring || isSweeping || isForgetting }
@@ -363,7 +365,7 @@ package final class Engine: Sendable {
         // The sightings come before the batch, because a choice between equal people depends on them.
         writer.note(takeSightings())
         // A call that has met another clock is answered when the step is known.
-        noteClock(work)
+        _ = noteClock(work)
         if let batch {
             if batch.isEmpty { return false }
             process(batch, writer)
@@ -371,7 +373,7 @@ package final class Engine: Sendable {
         }
         // Other servers of a shared store move the journal on as well.
         publishMoments(of: writer)
-        let now = clock()
+        let now = noteClock(work)
         writeLog(work, at: now)
         if now >= work.foldAt {
             work.isFolding = true
@@ -547,12 +549,14 @@ package final class Engine: Sendable {
         answer(batch, answers)
     }
 
-    /// Reports a clock that was set since the last look.
-    private func noteClock(_ work: Work) {
+    /// Reports a clock that was set since the last look, and returns its moment.
+    private func noteClock(_ work: Work) -> Instant {
         let now = clock()
-        guard let jump = work.watch.look(now, monotonic()) else { return }
+        guard let jump = work.watch.look(now, monotonic()) else { return now }
         observer.clockJumped(to: now, byMilliseconds: jump)
+        work.pass.rest(afterAhead: jump)
         work.bringForward(to: now, limits)
+        return now
     }
 
     /// Publishes to all threads the moments of the journal.

@@ -6,8 +6,18 @@ package struct Retention: Equatable, Sendable {
     package var days: [RowKind: Int] = [:]
     /// The days for which superseded versions of documents keep their content; nil for ever.
     package var historyDays: Int?
+    /// The greatest time for which nothing is removed after the clock went ahead, by the clock that nobody sets.
+    package var longestRestMilliseconds: Int64 = 86_400_000
 
     package init() {}
+
+    /// The part of a step ahead for which nothing is removed. A machine that slept over night rests an hour, and no longer.
+    private static let restPart: Int64 = 10
+
+    /// The time for which nothing is removed after the clock went ahead: it may be wrong, and removed rows do not come back.
+    func restMilliseconds(afterAhead milliseconds: Int64) -> Int64 {
+        max(0, min(milliseconds / Retention.restPart, longestRestMilliseconds))
+    }
 
     private static let dayMilliseconds: Int64 = 86_400_000
     /// A project's end moves once an hour, so the journal has few entries about it.
@@ -66,6 +76,8 @@ struct RetentionPass {
     private var history: (end: JournalSequence, place: Int64)?
     private var forgottenUpTo: Int64 = 0
     private var limit = RetentionPass.rows.lowerBound
+    /// The end of the present rest, by the clock that nobody sets.
+    private var restsUntil: UInt64 = 0
 
     /// The limits of rows in one step.
     private static let rows = 8...512
@@ -79,8 +91,15 @@ struct RetentionPass {
 
     mutating func begin() { (hasEnds, left) = (false, []) }
 
+    /// Rests after the clock went ahead by some time.
+    mutating func rest(afterAhead milliseconds: Int64) {
+        let rest = UInt64(retention.restMilliseconds(afterAhead: milliseconds)) * 1_000_000
+        restsUntil = max(restsUntil, monotonic() + rest)
+    }
+
     /// Runs one step; false after the last step.
     mutating func step(_ writer: Writer, at now: Instant) -> Bool {
+        if monotonic() < restsUntil { return false }
         guard hasEnds else {
             hasEnds = true
             guard let ends = writer.expireRows(retention, at: now) else { return false }

@@ -328,6 +328,7 @@ struct RunTests {
             try TestServer(kind) { configuration in
                 configuration.clock = { clock.now }
                 configuration.retention.days = [.event: 10]
+                configuration.retention.longestRestMilliseconds = 0
                 configuration.runs = TestServer.tinyRuns
             })
         _ = try client.ingest((0..<40).map { _ in OwlClient.event("ada", "old") })

@@ -76,6 +76,7 @@ struct AsOfTests {
             try TestServer(kind) { configuration in
                 configuration.clock = { clock.now }
                 configuration.retention.historyDays = 3
+                configuration.retention.longestRestMilliseconds = 0
             })
         func set(_ plan: Int) throws -> Int {
             _ = try client.claimDialect("properties", #"{"user_id":"ada","properties":{"plan":"p\#(plan)"}}"#)
@@ -127,6 +128,7 @@ struct AsOfTests {
             try TestServer(kind) { configuration in
                 configuration.clock = { clock.now }
                 configuration.retention.historyDays = 1
+                configuration.retention.longestRestMilliseconds = 0
             })
         func undo(_ path: String) throws -> NativeClient.Answer {
             let fields = [("Authorization", "Bearer \(client.server.credentials.adminKey)"), ("Idempotency-Key", path)]

@@ -55,6 +55,54 @@ struct RowsContractTests {
 
     private func ids(_ ids: some Sequence<Int>) -> [String] { ids.map { #"{"id":\#($0)}"# } }
 
+    private final class Silent: EngineObserver {
+        func committed(calls: Int, nanoseconds: UInt64) {}
+        func faulted(_ fault: StoreFault) {}
+        func recovered() {}
+        func tookUnproven(_ dialect: Dialect, calls: Int) {}
+        func metFull(_ full: Full, calls: Int) {}
+        func clockJumped(to moment: Instant, byMilliseconds milliseconds: Int64) {}
+    }
+
+    @Test("retention removes nothing as long as a clock that went ahead may be wrong", arguments: StoreKind.allCases)
+    func retentionRests(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify([.customerID: "ada"]).person
+        // The last row of all stays always.
+        _ = try ingest(fixture, person, [1, 2, 3])
+        let (clock, counted) = (fixture.clock, ManualClock(0))
+        var limits = Engine.Limits()
+        limits.retention.days = [.event: 10]
+        let engine = Engine(
+            store: fixture.store, lanes: 1, limits: limits, clock: { clock.now },
+            monotonic: { UInt64(counted.now.milliseconds) * 1_000_000 }, observer: Silent(), hasThread: false,
+            deliver: { _, work in work() })
+        defer { engine.stop() }
+        func pass(hours: Int64) {
+            for pause in Array(repeating: hours * 360_000, count: 10) + Array(repeating: 20, count: 40) {
+                for clock in [clock, counted] { clock.advance(milliseconds: pause) }
+                engine.step()
+            }
+        }
+        func isThere(_ id: Int) throws -> Bool { try timeline(fixture, person).contains(ids([id])[0]) }
+        let years: Int64 = 5 * 365 * 86_400_000
+        clock.advance(milliseconds: years)
+        for _ in 0..<40 { pass(hours: 0) }
+        pass(hours: 20)
+        #expect(try isThere(1) && isThere(2), "the clock may be wrong")
+        clock.advance(milliseconds: -years)
+        pass(hours: 24)
+        #expect(try isThere(1) && isThere(2), "it was wrong")
+        pass(hours: 10 * 24)
+        #expect(try !isThere(1) && !isThere(2), "the days have passed")
+        _ = try ingest(fixture, person, [4, 5])
+        clock.advance(milliseconds: years)
+        pass(hours: 20)
+        #expect(try isThere(4))
+        pass(hours: 10)
+        #expect(try !isThere(4), "the clock is still the same after a day")
+    }
+
     @Test(
         "no answer and no count has expired rows, and reads find all other rows of the same person",
         arguments: StoreKind.allCases)
