@@ -20,15 +20,13 @@ struct EventUpload {
     private struct UserUpload {
         let user: Identity
         var rows: [Row] = []
-        /// The places in the upload of the events of the rows.
+        /// The places in the upload of the events of the rows, of an import.
         var events: [Int] = []
         /// The members that an event has already set for the user.
         var told = MemberFlags()
         var sighting: AppUser.Sighting
         /// The error reports of rows, by the place of the row.
         var errors: [Int: ErrorReport] = [:]
-        /// The imported events that a later event of the import replaces.
-        var replaced: [(hash: RowHash, at: Instant)] = []
     }
 
     private let caller: Caller
@@ -40,7 +38,7 @@ struct EventUpload {
     var parts: [Collect.Part] {
         uploads.map {
             Collect.Part(
-                user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors, replaced: $0.replaced)
+                user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors, places: $0.events)
         }
     }
 
@@ -90,7 +88,6 @@ struct EventUpload {
             let country = app.platform == .backend || kind == .importing ? nil : country
             var upload = EventUpload(caller, tools, kind, app, country: country)
             for (index, event) in events.enumerated() { upload.add(event, at: index) }
-            upload.keepLast()
             return upload
         }
     }
@@ -156,34 +153,6 @@ struct EventUpload {
             uploads[place].events += Array(repeating: index, count: rows)
         }
         if event[.userID] != nil { see(event, &uploads[place]) }
-    }
-
-    /// Removes the rows of imported events that a later event of the import replaces: of several events with one id, the last
-    /// event stands.
-    private mutating func keepLast() {
-        guard kind == .importing else { return }
-        var last: [RowHash: Int] = [:]
-        for upload in uploads {
-            for (row, event) in zip(upload.rows, upload.events) {
-                if let hash = row.recognition { last[hash] = max(event, last[hash] ?? event) }
-            }
-        }
-        for place in uploads.indices {
-            let upload = uploads[place]
-            var gone: Set<Int> = []
-            for (row, event) in zip(upload.rows, upload.events) {
-                guard let hash = row.recognition, last[hash] != event else { continue }
-                uploads[place].replaced.append((hash, row.at))
-                gone.insert(event)
-            }
-            if gone.isEmpty { continue }
-            (uploads[place].rows, uploads[place].errors) = ([], [:])
-            for (index, event) in upload.events.enumerated() where !gone.contains(event) {
-                uploads[place].errors[uploads[place].rows.count] = upload.errors[index]
-                uploads[place].rows.append(upload.rows[index])
-            }
-            uploads[place].events = upload.events.filter { !gone.contains($0) }
-        }
     }
 
     private mutating func place(of user: JSONText?) throws(Unfit) -> Int {

@@ -104,6 +104,41 @@ struct ImportTests {
         #expect(try importer.events().first?["received_at"] as? String == before["received_at"] as? String)
     }
 
+    @Test("an update replaces each member that it may replace, also by nothing", arguments: StoreKind.allCases)
+    func eachMember(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let texts = [
+            "source_module", "screen_name", "environment", "os_version", "app_version", "sdk_name", "sdk_version",
+            "device_model", "build_number", "locale",
+        ]
+        /// The members that each event has, with some more.
+        func event(_ value: String, _ session: Int, _ level: String, _ more: [String: String]) -> [String: String] {
+            let session = "00000000-0000-4000-8000-00000000000\(session)"
+            return ["message": value, "session_id": session, "level": level, "user_id": value].merging(more) { $1 }
+        }
+        func send(_ members: [String: String], _ more: String) throws {
+            let pairs = members.map { #""\#($0.key)":"\#($0.value)""# }.joined(separator: ",")
+            try importer.send([#"{"client_event_id":"\#(ImportTests.id(1))",\#(pairs)\#(more)}"#])
+        }
+        for (value, environment) in [("a", "ios"), ("b", "macos")] {
+            var members = Dictionary(uniqueKeysWithValues: texts.map { ($0, "\(value)-\($0.count)") })
+            members["environment"] = environment
+            members = event(value, value == "a" ? 1 : 2, value == "a" ? "info" : "error", members)
+            let isDevelopment = value == "b"
+            try send(members, #","custom_attributes":{"k":"\#(value)"},"is_dev":\#(isDevelopment)"#)
+            let shown = try #require(try importer.events().first)
+            for (name, text) in members { #expect(shown[name] as? String == text, "\(name)") }
+            #expect(shown["custom_attributes"] as? [String: String] == ["k": value])
+            #expect(shown["is_dev"] as? Bool == isDevelopment)
+        }
+        let bare = event("c", 3, "debug", [:])
+        try send(bare, "")
+        let shown = try #require(try importer.events().first)
+        for (name, text) in bare { #expect(shown[name] as? String == text, "\(name)") }
+        for name in texts + ["custom_attributes"] { #expect(shown[name] is NSNull, "\(name)") }
+        #expect(try shown["is_dev"] as? Bool == false && importer.events().count == 1)
+    }
+
     @Test("measurements, steps and issues are views of their event", arguments: StoreKind.allCases)
     func views(_ kind: StoreKind) throws {
         let importer = try Importer(kind)
@@ -221,6 +256,19 @@ struct ImportTests {
             try importer.send([importer.event("ada", "old", id), importer.event("bob", "own", id)])
                 == #"{"accepted":1,"updated":0,"rejected":0}"#)
         #expect(try importer.events().map { $0["message"] as? String } == ["own"])
+        // An event that is dropped replaces none: the last event of another user stands, new and known.
+        let other = ImportTests.id(3)
+        let (before, after) = (importer.event("ada", "old", other), importer.event("ada", "older", other))
+        #expect(
+            try importer.send([before, importer.event("bob", "metric:kept:start", other), after])
+                == #"{"accepted":1,"updated":0,"rejected":0}"#)
+        #expect(try importer.metric("kept").map { $0["user_id"] as? String } == ["bob"])
+        let corrected = importer.event("bob", "metric:kept:fail", other)
+        #expect(
+            try importer.send([importer.event("eve", "a", other), corrected, after])
+                == #"{"accepted":0,"updated":2,"rejected":0}"#)
+        #expect(try importer.metric("kept").map { $0["phase"] as? String } == ["fail"])
+        #expect(try importer.events("user_id=bob").count == 2 && importer.events().count == 2)
         #expect(
             try importer.send([importer.event("bob", "new", id), importer.event("bob", "newer", id)])
                 == #"{"accepted":0,"updated":2,"rejected":0}"#)

@@ -8,18 +8,20 @@ package struct Collect: Act {
         package let sighting: AppUser.Sighting
         /// The error reports of some rows, by the position of the row.
         package let errors: [Int: ErrorReport]
-        /// The events of an import that a later event of the import replaces.
-        package let replaced: [(hash: RowHash, at: Instant)]
+        /// The places in an import of the events of the rows: of several events with one id, the last event stands. Empty for an
+        /// upload, of which the first event stands.
+        package let places: [Int]
 
         package init(
             user: Identity, rows: [Row], sighting: AppUser.Sighting, errors: [Int: ErrorReport] = [:],
-            replaced: [(hash: RowHash, at: Instant)] = []
+            places: [Int] = []
         ) {
+            precondition(places.isEmpty || places.count == rows.count, "Each row of an import has a place.")
             self.user = user
             self.rows = rows
             self.sighting = sighting
             self.errors = errors
-            self.replaced = replaced
+            self.places = places
         }
     }
 
@@ -81,7 +83,7 @@ extension Collect {
     package var subjects: Subjects { Subjects(speaksFor: parts.map(\.user)) }
     package var byteCount: Int {
         parts.reduce(256) { bytes, part in
-            let others = 512 * part.errors.count + 16 * part.replaced.count
+            let others = 512 * part.errors.count + 8 * part.places.count
             return part.rows.reduce(bytes + 256 + others) { $0 + 64 + $1.body.count }
         }
     }
@@ -105,6 +107,7 @@ extension Collect {
         var occurrences = OccurrenceFinder()
         var (accepted, repeated) = (0, 0)
         var (late, events, apps, owners) = (LateRows(), EventsTelling(), AppFactsNoting(), UploadOwners())
+        let last = lastPlaces(&late, view)
         // The errors of an import come after all that it takes away, so that errors of one session move together.
         var imported: [(error: ErrorReport, person: PersonID)] = []
         for part in parts {
@@ -116,7 +119,6 @@ extension Collect {
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
             let erased = late.erasure(of: part.user.key, view)
-            repeated += countReplaced(in: part, erased, &late, view)
             for (place, row) in part.rows.enumerated() {
                 // A correction keeps the moment of the event.
                 let event = KnownEvent(part.rows[place...], correct, view)
@@ -131,12 +133,13 @@ extension Collect {
                     let isOld = stamp.at.milliseconds - row.at.milliseconds >= Collect.oldMilliseconds
                     let isRepeated = view.knowsRow(hash) || isOld && view.namedRow(hash) != nil
                     let isKnown = correct == nil ? isRepeated : event != nil
-                    isNew = !isKnown && recognized.insert(hash)
+                    let stands = part.places.isEmpty || last[hash] == part.places[place]
+                    isNew = stands && !isKnown && recognized.insert(hash)
                     if isNew {
                         accepted += 1
                     } else {
                         repeated += 1
-                        if let event { known.append(event) }
+                        if let event, stands { known.append(event) }
                     }
                 } else if row.kind == .event {
                     isNew = true
@@ -151,9 +154,8 @@ extension Collect {
                 }
             }
             // An import touches the user of every row, also of rows that it only updates.
-            if rows.isEmpty, known.isEmpty, correct == nil || part.user.type == .claimNobody || erased != nil {
-                continue
-            }
+            let isTouched = correct != nil && part.user.type != .claimNobody && erased == nil
+            if rows.isEmpty, known.isEmpty, !isTouched { continue }
             let person = owners.person(of: part.user, &people, view)
             for row in rows {
                 changes.append(.rowAdded(person, row))
@@ -181,21 +183,20 @@ extension Collect {
             reply, outcome: Outcome(kind: .collect, person: owners.only, inputs: owners.inputs, changes: changes))
     }
 
-    /// The number of a part's events that a later event of the import replaces. Drops events from before the erasure of the user.
-    private func countReplaced<V: DecisionFacts>(
-        in part: Part, _ erased: Instant?, _ late: inout LateRows, _ view: V
-    ) -> Int {
-        guard let erased else { return part.replaced.count }
-        var count = 0
-        for event in part.replaced {
-            // A correction keeps the moment of the event.
-            if view.namedRow(event.hash)?.stored.row.at ?? event.at < erased {
-                late.drop(part.user.key)
-            } else {
-                count += 1
+    /// The places of an import's events that stand, by the recognition hashes: of several events with one id, the last event stands. An
+    /// event from before the erasure of its user is dropped, so it replaces no event of another user.
+    private func lastPlaces<V: DecisionFacts>(_ late: inout LateRows, _ view: V) -> [RowHash: Int] {
+        var last: [RowHash: Int] = [:]
+        for part in parts where !part.places.isEmpty {
+            let erased = late.erasure(of: part.user.key, view)
+            for (index, row) in part.rows.enumerated() {
+                guard let hash = row.recognition else { continue }
+                let known = erased == nil ? nil : KnownEvent(part.rows[index...], correct, view)
+                if let erased, known?.row.stored.row.at ?? row.at < erased { continue }
+                last[hash] = max(part.places[index], last[hash] ?? 0)
             }
         }
-        return count
+        return last
     }
 }
 
