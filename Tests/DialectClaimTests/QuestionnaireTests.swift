@@ -631,6 +631,31 @@ struct QuestionnaireTests {
         #expect(left?.count == 1)
     }
 
+    @Test(
+        "of another questionnaire, a deleted one or an erased user are neither reviewed nor deleted",
+        arguments: StoreKind.allCases)
+    func gone(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        _ = try put(client, "other")
+        let (erased, left) = (try commented(client, "ada").response, try commented(client, "bob").response)
+        let (own, other, key) = (try path(client), try path(client, "other"), client.server.credentials.adminKey)
+        func expectNone(_ response: String) throws {
+            let calls = client.server.store.counts.lastSequence
+            for (method, body) in [("PATCH", #"{"status":"addressed"}"#), ("DELETE", nil)] as [(String, String?)] {
+                let answer = try client.call(method, response, body, key: key)
+                #expect(
+                    answer.status == 404 && answer.body == #"{"error":"Response not found"}"#,
+                    "\(method) \(response): \(answer)")
+            }
+            #expect(client.server.store.counts.lastSequence == calls, "a refused call changes nothing: \(response)")
+        }
+        try expectNone("\(other)/responses/\(left)")
+        #expect(try client.call("DELETE", "/onym/v1/people/claim_user_id:ada", key: key).status == 200)
+        try expectNone("\(own)/responses/\(erased)")
+        #expect(try client.call("DELETE", own, key: key).body == #"{"deleted":true}"#)
+        try expectNone("\(own)/responses/\(left)")
+    }
+
     /// The newest answers to a text, as the analytics show them.
     private func recent(_ client: OwlClient, _ path: String, _ texts: [String: String]) throws -> String {
         let page = try client.agent("\(path)?data_mode=all")["responses"] as? [[String: Any]] ?? []

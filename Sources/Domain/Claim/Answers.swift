@@ -320,14 +320,13 @@ package struct ReviewResponse: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Sets the status, or removes the answers. Throws `noSuchResponse` if the questionnaire has no such response. After a
+    /// Sets the status, or removes the answers. Throws `noSuchResponse` if no such response exists under the questionnaire. After a
     /// deletion the user can answer again. Several people of a group may have continued one response, so a deletion removes
     /// the answers of all of them.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {
-        var state = try view.responseState(response, in: project)
-        guard state.questionnaire == questionnaire else { throw .noSuchResponse }
+        var state = try view.responseState(response, to: questionnaire, in: project)
         var changes: [Change] = []
         switch edit {
         case .status(let status):
@@ -401,11 +400,15 @@ extension ResponseID {
     var stateKey: DocumentKey { DocumentKey(.responseState, of: rawValue) }
 }
 
-extension DocumentFacts {
-    /// The state of a response. Throws `noSuchResponse` if the project has no such response, or if it was deleted.
-    func responseState(_ id: ResponseID, in project: ProjectID) throws(Refusal) -> ResponseState {
+extension DecisionFacts {
+    /// The state of a response. Throws `noSuchResponse` if the project has no such response. A response exists under its own
+    /// questionnaire alone, and until it or the questionnaire is deleted or the person is erased.
+    func responseState(
+        _ id: ResponseID, to questionnaire: QuestionnaireID?, in project: ProjectID
+    ) throws(Refusal) -> ResponseState {
         guard let state = document(id.stateKey).flatMap({ ResponseState(id: id, packed: $0) }),
-            state.project == project, !state.isDeleted
+            state.project == project, state.questionnaire == questionnaire, !state.isDeleted, !isErased(state.owner),
+            Questionnaire(state.questionnaire, self) != nil
         else { throw .noSuchResponse }
         return state
     }

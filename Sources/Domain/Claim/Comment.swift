@@ -96,8 +96,7 @@ package struct CommentSubject: Hashable, Sendable {
         DocumentKey(.comments, hash: Hash128(high: UInt64(kind.rawValue), low: UInt64(bitPattern: id)))
     }
 
-    /// The person whose erasure also removes the comments. Throws a refusal if the project does not have the thing. A response exists
-    /// under its own questionnaire alone, and until the questionnaire is deleted or the person is erased.
+    /// The person whose erasure also removes the comments. Throws a refusal if the project does not have the thing.
     fileprivate func owner<V: DecisionFacts>(
         in project: ProjectID, under questionnaire: QuestionnaireID?, _ view: V
     ) throws(Refusal) -> PersonID {
@@ -108,11 +107,7 @@ package struct CommentSubject: Hashable, Sendable {
         case .feedback:
             return try view.feedback(FeedbackID(rawValue: id), in: project).person
         case .response:
-            let state = try view.responseState(ResponseID(rawValue: id), in: project)
-            guard state.questionnaire == questionnaire, Questionnaire(state.questionnaire, view) != nil,
-                !view.isErased(state.owner)
-            else { throw .noSuchResponse }
-            return state.owner
+            return try view.responseState(ResponseID(rawValue: id), to: questionnaire, in: project).owner
         }
     }
 
