@@ -354,18 +354,23 @@ enum AppCalls {
         .get, "/v1/auth/keys", scope: .appsRead,
         operation: Operation(
             id: "list_keys", summary: "Lists the keys of the project.",
+            query: [.init("team_id", .string())],
             responses: [
                 .init(.ok, "All of them.", schema: .object([.init("api_keys", .array(.object([])), required: true)]))
             ] + ClaimFault.answers),
-        action: .answer { _, caller, tools in
+        action: .query { request, caller, tools throws(Rejection) in
+            let filter = try RowFilter.read(request, caller, tools)
             let keys = tools.directory.keys.values.filter {
-                $0.project == caller?.project && $0.kind.dialect == .claim && $0.revokedAt == nil
+                !filter.isEmpty && $0.project == caller.project && $0.kind.dialect == .claim && $0.revokedAt == nil
             }
-            return IdentityCalls.json { json in
-                json.key("api_keys")
-                json.array { json in
-                    for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) {
-                        json.object { write(key, tools, &$0) }
+            let apps = tools.directory.apps
+            return { _ throws(StoreFault) in
+                IdentityCalls.json { json in
+                    json.key("api_keys")
+                    json.array { json in
+                        for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) {
+                            json.object { write(key, apps, &$0) }
+                        }
                     }
                 }
             }
@@ -461,7 +466,7 @@ enum AppCalls {
         json.moment(app.madeAt)
     }
 
-    private static func write(_ key: AccessKey, _ tools: LoopTools, _ json: inout JSONWriter) {
+    private static func write(_ key: AccessKey, _ apps: [AppID: App], _ json: inout JSONWriter) {
         json.key("id")
         json.string(ClaimID.text(.key, key.id.rawValue))
         json.key("key_type")
@@ -469,7 +474,7 @@ enum AppCalls {
         json.key("app_id")
         json.text(key.app.map { ClaimID.text(.app, $0.rawValue) })
         json.key("app_name")
-        json.text(key.app.flatMap { tools.directory.apps[$0]?.name })
+        json.text(key.app.flatMap { apps[$0]?.name })
         json.key("team_id")
         json.string(ClaimID.team)
         json.key("name")

@@ -129,9 +129,12 @@ struct ReadsTests {
         let client = try client(kind)
         let projects = try read(client, "/v1/projects")["projects"] as? [[String: Any]]
         #expect(projects?.count == 1)
-        for (team, count) in [("6f6e796d-0006-8000-8000-000000000001", 1), ("x", 0)] {
+        let keyCount = (try read(client, "/v1/auth/keys")["api_keys"] as? [Any])?.count
+        for (team, isOwn) in [("6f6e796d-0006-8000-8000-000000000001", true), ("x", false)] {
             let found = try read(client, "/v1/projects?team_id=\(team)")["projects"] as? [Any]
-            #expect(found?.count == count, "\(team)")
+            #expect(found?.count == (isOwn ? 1 : 0), "\(team)")
+            let keys = try read(client, "/v1/auth/keys?team_id=\(team)")["api_keys"] as? [Any]
+            #expect(keys?.count == (isOwn ? keyCount : 0) && keyCount == 3, "\(team)")
         }
         let project = try read(client, "/v1/projects/\(projects?.first?["id"] as? String ?? "none")")
         #expect(project["name"] as? String == "Test" && (project["apps"] as? [Any])?.count == 1)
