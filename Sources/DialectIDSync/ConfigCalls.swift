@@ -9,55 +9,35 @@ import JSON
 /// The calls that clients make at their start (spec/idsync.md 1.1): for their configuration, and for a person's audiences. An
 /// operator may add members to the configuration (spec/idsync-clients.md 6). Onym has no audiences.
 enum ConfigCalls {
-    static let routes =
-        [
-            document(
-                "/v4/:api_key/config", "/config/v4/:api_key/config", id: "config",
-                summary: "Answers the configuration of apps.", what: "The configuration.",
-                schema: [
-                    .init("dt", .string(oneOf: ["ac"]), required: true),
-                    .init("id", .string("A UUID that changes with the content."), required: true),
-                    .init("ct", .integer("The project's last change in milliseconds."), required: true),
-                    .init("dbg", .boolean()), .init("amw", .integer(aliasWindow)),
-                    .init("alias_max_window", .integer(aliasWindow)),
-                    .init("flags", .object([])), .init("eks", .array(.object([])), required: true),
-                    .init("oo", .boolean()), .init("dur", .boolean(), required: true),
-                ], ConfigCalls.native),
-            document(
-                "/JS/v2/:api_key/config", "/tags/JS/v2/:api_key/config", ignoresCase: true,
-                id: "webConfig", summary: "Answers the configuration of web pages.", what: "The configuration.",
-                schema: [
-                    .init("aliasMaxWindow", .integer(aliasWindow)), .init("flags", .object([])),
-                    .init("kitConfigs", .array(.object([]))), .init("pixelConfigs", .array(.object([]))),
-                ], ConfigCalls.web),
-            document(
-                "/v1/:api_key/audience", "/nativeevents/v1/:api_key/audience", id: "audiences",
-                summary: "Answers an empty list of audiences.", what: "The audiences.",
-                schema: [
-                    .init("dt", .string(oneOf: ["ar"]), required: true),
-                    .init("m", .array(.object([])), required: true),
-                    .init("audience_memberships", .array(.object([])), required: true),
-                ], ConfigCalls.audiences),
-        ] + missing
-
-    // MARK: - Calls of the vendor that are not there
-
-    /// The vendor's Profile API, its audiences and calculated attributes by server, and its requests of data subjects.
-    private static let missing = [
-        (Method.get, "/userprofile/v1/resolve"), (.post, "/userprofile/v1/resolve"),
-        (.get, "/userprofile/v1/:organization/:account/:workspace/:mpid"), (.get, "/platform/v2/audiences"),
-        (.get, "/platform/v2/calculated-attributes"), (.post, "/v3/requests"), (.get, "/v3/requests/:id"),
-    ].enumerated().map { place, call in
-        Endpoint(
-            call.0, call.1, scope: nil,
-            operation: Operation(
-                id: "missing_\(place)", summary: "Answers that Onym has no such call.", ignoresOtherParameters: true,
-                responses: [.init(.notFound, "This server has no Profile API.", schema: IDSyncFault.schema)]),
-            action: .answer { request, _, _ in
-                IDSyncFault(.notFound, "This server has no Profile API. See /onym/v1.", status: .notFound)
-                    .response(request.id)
-            })
-    }
+    static let routes = [
+        document(
+            "/v4/:api_key/config", "/config/v4/:api_key/config", id: "config",
+            summary: "Answers the configuration of apps.", what: "The configuration.",
+            schema: [
+                .init("dt", .string(oneOf: ["ac"]), required: true),
+                .init("id", .string("A UUID that changes with the content."), required: true),
+                .init("ct", .integer("The project's last change in milliseconds."), required: true),
+                .init("dbg", .boolean()), .init("amw", .integer(aliasWindow)),
+                .init("alias_max_window", .integer(aliasWindow)),
+                .init("flags", .object([])), .init("eks", .array(.object([])), required: true),
+                .init("oo", .boolean()), .init("dur", .boolean(), required: true),
+            ], ConfigCalls.native),
+        document(
+            "/JS/v2/:api_key/config", "/tags/JS/v2/:api_key/config", ignoresCase: true,
+            id: "webConfig", summary: "Answers the configuration of web pages.", what: "The configuration.",
+            schema: [
+                .init("aliasMaxWindow", .integer(aliasWindow)), .init("flags", .object([])),
+                .init("kitConfigs", .array(.object([]))), .init("pixelConfigs", .array(.object([]))),
+            ], ConfigCalls.web),
+        document(
+            "/v1/:api_key/audience", "/nativeevents/v1/:api_key/audience", id: "audiences",
+            summary: "Answers an empty list of audiences.", what: "The audiences.",
+            schema: [
+                .init("dt", .string(oneOf: ["ar"]), required: true),
+                .init("m", .array(.object([])), required: true),
+                .init("audience_memberships", .array(.object([])), required: true),
+            ], ConfigCalls.audiences),
+    ]
 
     private static let aliasWindow = "The number of days before the call that an alias may include."
 

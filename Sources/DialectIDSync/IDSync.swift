@@ -15,6 +15,21 @@ package enum IDSync {
     /// The number of days before the call that an alias may include (spec/idsync.md 1.8).
     static let aliasWindowDays = 90
 
+    package static let name = "idsync"
+
+    /// The first parts of the paths of the vendor's other services: the Profile API, audiences and calculated attributes by server, and
+    /// requests of data subjects.
+    private static let otherServices = [
+        ["userprofile"], ["platform"], ["v3", "requests"], ["v3", "discovery"], ["v1", "opengdpr_requests"],
+        ["v2", "opengdpr_requests"],
+    ]
+
+    /// Whether a path is of a service of the vendor that Onym does not have (spec/idsync-clients.md 6). No route has such a path.
+    package static func isOfOtherService(path: String) -> Bool {
+        let parts = path.split(separator: "/").map { $0.lowercased() }
+        return otherServices.contains { parts.starts(with: $0) }
+    }
+
     /// Makes the dialect.
     ///
     /// - Parameters:
@@ -26,7 +41,7 @@ package enum IDSync {
     ) -> WireDialect {
         let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
         return WireDialect(
-            name: "idsync",
+            name: name,
             description: "Finds the person of some identities. Compatible with mParticle's IDSync HTTP API.",
             cors: CORSPolicy(
                 allowedFields: """

@@ -75,6 +75,9 @@ struct IDSyncFault: Error, Equatable {
         if case .refused(let refusal) = problem, refusal.tokenFault != nil {
             return IDSyncFault(.identityTokenRequired, problem.message, status: problem.status).response(id)
         }
+        if case .http(.notFound(_, let path)) = problem, IDSync.isOfOtherService(path: path) {
+            return IDSyncFault(.notFound, noOtherService, status: .notFound).response(id)
+        }
         if problem.status == .forbidden { return Response(.forbidden) }
         if ["invalid_alias", "too_many_aliases"].contains(problem.code) { return AliasCall.fault(problem.message) }
         let code: Code =
@@ -102,6 +105,8 @@ struct IDSyncFault: Error, Equatable {
         if case .rateLimited(let scope, _) = problem { response.fields.append(exceeded(scope)) }
         return response
     }
+
+    private static let noOtherService = "This server has no Profile API. See /onym/v1."
 
     /// The vendor's name of a limit: the speed of an app, or a sudden rise.
     private static func exceeded(_ scope: RateLimitScope) -> Response.Field {

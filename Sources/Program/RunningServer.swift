@@ -374,10 +374,11 @@ package final class RunningServer: Sendable {
         ]
     }
 
-    /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
-    /// belong to one dialect and share at least two parts.
+    /// The dialect whose vendor has an unknown path, or else the dialect that the path resembles: the dialect of the routes with the
+    /// longest common start, if these routes belong to one dialect and share at least two parts.
     static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
         guard case .notFound(_, let path) = refusal else { return nil }
+        if IDSync.isOfOtherService(path: path) { return surfaces.first { $0.name == IDSync.name } }
         if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         var (alike, most): ([WireDialect], Int) = ([], 3)

@@ -106,13 +106,21 @@ struct ConfigTests {
         arguments: [
             ("GET", "/userprofile/v1/resolve?x=1"), ("POST", "/userprofile/v1/resolve"),
             ("GET", "/userprofile/v1/1/2/3/-5"), ("GET", "/platform/v2/audiences"), ("POST", "/v3/requests"),
-            ("GET", "/v3/requests/1"), ("GET", "/platform/v2/calculated-attributes"),
+            ("GET", "/v3/requests/1"), ("GET", "/platform/v2/calculated-attributes"), ("DELETE", "/v3/requests/1"),
+            ("GET", "/v3/discovery"), ("POST", "/v1/opengdpr_requests"), ("PUT", "/UserProfile/v1/1/2/3/-5/a?x"),
+            ("PATCH", "/platform/v2/workspaces/5/plans/"), ("GET", "/userprofile"),
         ])
     func missing(_ method: String, _ path: String) throws {
         let server = try SharedServer.memory()
         let answer = IDSyncClient.Answer(try server.client.call(method, path))
         #expect(answer.wire.status == 404 && answer.errorCode == "NOT_FOUND_ERROR")
         #expect(answer.message == "This server has no Profile API. See /onym/v1.")
+    }
+
+    @Test("says so of the vendor's paths alone", arguments: ["/userprofiles", "/v3/request", "/v1/platform", "/v3"])
+    func others(_ path: String) throws {
+        let answer = try SharedServer.memory().client.call("GET", path)
+        #expect(answer.status == 404 && !answer.body.contains("Profile API"), "\(answer)")
     }
 
     @Test("may be asked for by a page of another origin")

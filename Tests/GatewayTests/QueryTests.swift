@@ -17,9 +17,6 @@ struct QueryTests {
         "GET /docs/{file}",
         "GET /docs/{folder}/{file}",
         // Calls of vendors that Onym does not have.
-        "GET /userprofile/v1/resolve", "POST /userprofile/v1/resolve",
-        "GET /userprofile/v1/{organization}/{account}/{workspace}/{mpid}", "GET /platform/v2/audiences",
-        "GET /platform/v2/calculated-attributes", "POST /v3/requests", "GET /v3/requests/{id}",
         "GET /v3/remote-config", "GET /v3/remote-configs", "GET /v3/screens", "GET /v3/screens/{id}",
         "GET /v3/contexts/{key}/screens", "GET /v3/products/permissions", "POST /v3/users/{id}/screen-events",
         "POST /v3/experiments/{id}/users/{user}", "DELETE /v3/experiments/{id}/users/{user}",
