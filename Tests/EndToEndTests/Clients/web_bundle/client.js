@@ -1,4 +1,5 @@
-// A stand-in for the vendor's web client: it makes the same calls to the host of its configuration, and no others.
+// A stand-in for the vendor's web client: it has the functions of that client which page.py calls, makes the same calls to the host of
+// its configuration, and no others.
 (function () {
   "use strict";
   const own = window.mParticle || {};
@@ -8,14 +9,16 @@
   const events = [];
   const post = (path, body, fields) => fetch("https://" + config.domain + path, {
     method: "POST", headers: fields, body: JSON.stringify(body) });
-  const identity = async (call, identities) => {
+  const identity = async (call, request, done) => {
     const answer = await post("/identity/v1/" + call, {
       client_sdk: { platform: "web", sdk_vendor: "mparticle", sdk_version: "2.71.2" }, context: null,
       environment: config.isDevelopmentMode ? "development" : "production", request_id: crypto.randomUUID(),
-      request_timestamp_ms: Date.now(), previous_mpid: mpid, known_identities: identities
+      request_timestamp_ms: Date.now(), previous_mpid: mpid,
+      known_identities: { ...request.userIdentities, device_application_stamp: "stamp-1" }
     }, { "Content-Type": "application/json", "x-mp-key": key });
-    mpid = (await answer.json()).mpid;
-    return mpid;
+    const body = await answer.json();
+    mpid = body.mpid;
+    done({ httpCode: answer.status, body: body });
   };
   window.mParticle = {
     config: config, version: "2.71.2", starts: 0,
@@ -24,14 +27,16 @@
       this.starts += 1;
       key = given;
       await fetch("https://" + config.domain + "/tags/JS/v2/" + key + "/config?env=0");
-      this.first = await identity("identify", { device_application_stamp: "stamp-1" });
-      this.isReady = true;
+      await identity("identify", {}, () => {});
     },
-    login: (user) => identity("login", { customerid: user, device_application_stamp: "stamp-1" }),
-    logout: () => identity("logout", { device_application_stamp: "stamp-1" }),
+    Identity: {
+      getCurrentUser: () => mpid === null ? null : { getMPID: () => mpid },
+      login: (request, done) => identity("login", request, done),
+      logout: (request, done) => identity("logout", request, done)
+    },
     logEvent: (name) => { events.push({ event_type: "custom_event", data: { event_name: name } }); },
-    upload: async () => (await post("/webevents/v3/JS/" + key + "/events", {
+    upload: () => { post("/webevents/v3/JS/" + key + "/events", {
       source_request_id: crypto.randomUUID(), mpid: mpid, environment: "production", events: events.splice(0)
-    }, { "Content-Type": "text/plain;charset=UTF-8" })).status
+    }, { "Content-Type": "text/plain;charset=UTF-8" }); }
   };
 })();

@@ -2,7 +2,8 @@
 
     page.py BASE KEY
 
-The page has the vendor's snippet with the server's host in the place of the vendor's host.
+The page has the vendor's snippet with the server's host in the place of the vendor's host. It calls documented functions of the
+vendor's client alone, so that the vendor's own file can take the place of client.js.
 """
 
 import json
@@ -40,17 +41,29 @@ def main(base, key):
             body=PAGE % {"host": host, "base": base, "key": key}, content_type="text/html"))
         page.goto("https://shop.example/")
         try:
-            page.wait_for_function("() => window.mParticle.isReady")
+            page.wait_for_function("""() => {
+                const identity = window.mParticle.Identity;
+                const user = identity && identity.getCurrentUser && identity.getCurrentUser();
+                return user && user.getMPID();
+            }""")
         except Exception as fault:
             raise SystemExit(f"The client does not start: {faults} {asked} {fault}")
-        result = page.evaluate("""async () => {
-            const client = window.mParticle;
-            const user = await client.login("ada");
-            client.logEvent("bought");
-            const status = await client.upload();
-            const after = await client.logout();
-            return {starts: client.starts, first: client.first, user: user, status: status, after: after};
-        }""")
+
+        def mpid():
+            return page.evaluate("() => window.mParticle.Identity.getCurrentUser().getMPID()")
+
+        def identity(name, identities):
+            return page.evaluate("""([name, identities]) => new Promise((done) =>
+                window.mParticle.Identity[name]({userIdentities: identities}, (result) => done(result.httpCode)))""", [name, identities])
+
+        result = {"starts": page.evaluate("() => window.mParticle.starts"), "first": mpid()}
+        result["login"] = identity("login", {"customerid": "ada"})
+        result["user"] = mpid()
+        with page.expect_response(lambda answer: "/events" in answer.url) as uploaded:
+            page.evaluate("""() => { window.mParticle.logEvent("bought"); window.mParticle.upload(); }""")
+        result["upload"] = uploaded.value.status
+        result["logout"] = identity("logout", {})
+        result["after"] = mpid()
         browser.close()
     result["hosts"] = sorted({url.split("/")[2] for url in asked})
     result["paths"] = [url.split(host)[1].split("?")[0].replace(key, "KEY") for url in asked if host in url]
