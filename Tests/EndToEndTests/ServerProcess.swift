@@ -26,12 +26,10 @@ final class ServerProcess {
         data: String, flags: [String] = [], environment: [String] = [], terminal: PseudoTerminal? = nil
     ) throws {
         errorsPath = data + ".stderr"
+        // A test's clients share a key, and are as fast as they can.
+        let rates = ["--rate-limit-key", "--rate-limit-identity"].filter { !flags.contains($0) }.flatMap { [$0, "0"] }
         let words =
-            environment + [
-                ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0",
-                // A test's clients share a key, and are as fast as they can.
-                "--rate-limit-key", "0", "--rate-limit-identity", "0",
-            ] + flags
+            environment + [ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0"] + rates + flags
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
         try Data().write(to: URL(filePath: errorsPath))

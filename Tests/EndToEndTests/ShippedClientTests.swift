@@ -20,11 +20,7 @@ struct ShippedClientTests {
         }
         var client = ShippedClient(kind)
         for number in 0..<Self.uploads { client.queue.append(upload(number, people[number % 3], kind, store)) }
-        let basic = Data("\(store.key):\(store.secret)".utf8).base64EncodedString()
-        let fields: [(String, String)] =
-            kind == .web
-            ? [("Content-Type", "text/plain;charset=UTF-8")]
-            : [("Content-Type", "application/json"), ("Authorization", "Basic \(basic)")]
+        let fields = fields(kind, store)
         var (killed, rounds, http) = (0, 0, server.client)
         var sent = 0
         while !client.queue.isEmpty, rounds < 1000 {
@@ -54,6 +50,55 @@ struct ShippedClientTests {
         }
         #expect(server.stop() == 0)
         #expect(try store.doctor().code == 0)
+    }
+
+    @Test(
+        "each upload is there once, if limits, full disks, wrong keys, invalid uploads, cut connections and kills mix",
+        arguments: ShippedClient.Kind.allCases, Soak.seeds(1))
+    func mixed(_ kind: ShippedClient.Kind, _ seed: UInt64) throws {
+        let store = try Store()
+        let generator = Generator(seed: seed &* 7919)
+        let server = try TroubledServer(store, generator, fields(kind, store))
+        let people = try (0..<3).map {
+            try #require(try store.identify(#"{"customerid":"c\#($0)"}"#, server.http).mpid)
+        }
+        var client = ShippedClient(kind)
+        let count = min(1000, 100 * Soak.factor)
+        for number in 0..<count {
+            let good = upload(number, people[number % 3], kind, store)
+            client.queue.append(good)
+            if generator.next(below: 6) == 0 { client.queue.append((good.path, String(good.body.dropLast(20)))) }
+            if generator.next(below: 10) == 0 { client.queue.append((good.path, #"{"mpid":5,"msgs":[{"dt":"e"}]}"#)) }
+            // A web client would drop all uploads after a 401.
+            if kind != .web, generator.next(below: 10) == 0 {
+                let wrong = good.path.replacing(store.key, with: "us1-\(String(repeating: "0", count: 32))")
+                client.queue.append((wrong, good.body))
+            }
+        }
+        server.plan(4 * min(Soak.factor, 10), within: client.queue.count * 3 / 4)
+        var rounds = 0
+        while !client.queue.isEmpty, rounds < 20_000 {
+            rounds += 1
+            client.upload(server.send)
+            try server.endRound()
+            Thread.sleep(forTimeInterval: 0.01)
+        }
+        let moment = "\(kind) with seed \(seed), \(server.seen)"
+        #expect(client.queue.isEmpty && !server.hasTroubles, "\(client.queue.count) uploads wait, \(moment)")
+        let expected = [202, 429, 503] + (kind == .web ? [] : [400, 401])
+        #expect(expected.allSatisfy { server.seen[$0] ?? 0 > 0 }, "\(moment)")
+        for (place, mpid) in people.enumerated() {
+            let numbers = try numbers(of: mpid, store, server.http).sorted()
+            #expect(numbers == (0..<count).filter { $0 % 3 == place }, "person \(place), \(moment)")
+        }
+        #expect(try server.stop() == 0)
+        #expect(try store.doctor().code == 0)
+    }
+
+    private func fields(_ kind: ShippedClient.Kind, _ store: Store) -> [(String, String)] {
+        if kind == .web { return [("Content-Type", "text/plain;charset=UTF-8")] }
+        let basic = Data("\(store.key):\(store.secret)".utf8).base64EncodedString()
+        return [("Content-Type", "application/json"), ("Authorization", "Basic \(basic)")]
     }
 
     private func upload(_ number: Int, _ mpid: String, _ kind: ShippedClient.Kind, _ store: Store) -> (
@@ -87,6 +132,83 @@ struct ShippedClientTests {
             cursor = page.text("next_cursor")
         } while cursor != nil
         return numbers
+    }
+}
+
+/// A server that limits its callers. It is killed, and its disk is full, while a client sends, and connections are cut.
+private final class TroubledServer {
+    private struct Cut: Error {}
+
+    private enum Trouble { case kill, fullDisk }
+
+    private static let flags = ["--rate-limit-key", "100", "--rate-limit-key-burst", "10"]
+
+    private let store: Store
+    private let generator: Generator
+    private let fields: [(String, String)]
+    private var server: ServerProcess
+    private(set) var http: HTTPClient
+    /// The troubles that are to come, the last first: each after some answers that delete an upload.
+    private var planned: [(after: Int, trouble: Trouble)] = []
+    var hasTroubles: Bool { !planned.isEmpty }
+    private var (isKilled, isFull, deleted) = (false, false, 0)
+    /// How often each status came.
+    private(set) var seen: [Int: Int] = [:]
+
+    init(_ store: Store, _ generator: Generator, _ fields: [(String, String)]) throws {
+        (self.store, self.generator, self.fields) = (store, generator, fields)
+        server = try ServerProcess(data: store.data, flags: TroubledServer.flags)
+        http = server.client
+    }
+
+    /// Plans kills and full disks by turns.
+    func plan(_ count: Int, within answers: Int) {
+        let places = (0..<count).map { _ in generator.next(below: answers) }.sorted(by: >)
+        planned = places.enumerated().map { ($1, $0 % 2 == 0 ? Trouble.kill : .fullDisk) }
+    }
+
+    func send(_ path: String, _ body: String) throws -> Wire.Answer {
+        if !isKilled, let next = planned.last, deleted >= next.after {
+            planned.removeLast()
+            switch next.trouble {
+            case .kill:
+                isKilled = true
+                server.kill(after: UInt32(generator.next(below: 4000)))
+            case .fullDisk:
+                isFull = true
+                try limitFiles("4096")
+            }
+        }
+        let answer = try http.call("POST", path, fields: fields, body: Array(body.utf8))
+        seen[answer.status, default: 0] += 1
+        if answer.status == 503, isFull, !isKilled { try mendDisk() }
+        // The connection is cut after the server has answered.
+        if generator.next(below: 10) == 0 { throw Cut() }
+        if ![429, 503].contains(answer.status) { deleted += 1 }
+        return answer
+    }
+
+    /// Starts the server again after a kill.
+    func endRound() throws {
+        if !isKilled { return }
+        server.kill()
+        server = try ServerProcess(data: store.data, flags: TroubledServer.flags)
+        (http, isKilled, isFull) = (server.client, false, false)
+    }
+
+    func stop() throws -> Int32 {
+        if isFull { try mendDisk() }
+        return server.stop()
+    }
+
+    private func mendDisk() throws {
+        isFull = false
+        try limitFiles("unlimited")
+    }
+
+    /// A limit on the size of files fails the same writes that a full disk does.
+    private func limitFiles(_ bytes: String) throws {
+        try Shell.run("prlimit", "--pid", "\(server.process.processIdentifier)", "--fsize=\(bytes):unlimited")
     }
 }
 
