@@ -95,13 +95,15 @@ enum TransferCalls {
 
         func step(_ snapshot: any Snapshot) throws(StoreFault) -> Step {
             let purchases = try purchases(snapshot)
-            guard let purchase = purchases.first else { return refuse(.noSuchPurchase) }
+            guard let named = purchases.first else { return refuse(.noSuchPurchase) }
             if purchases.count > 1 {
                 let names = purchases.map { "\($0.source.name):\($0.originalTransaction)" }.joined(separator: ", ")
                 return .answer(
                     Native.problem(
                         .conflict, code: "ambiguous", "Several stores have this transaction; name one: \(names).", id))
             }
+            // A replaced purchase gives nothing.
+            let purchase = try named.present { id throws(StoreFault) in try snapshot.purchase(id) }
             let person: PersonID
             switch to.find(in: project, snapshot) {
             case .failure(let problem): return .answer(problem.response(id))

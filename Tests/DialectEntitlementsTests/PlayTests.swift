@@ -265,6 +265,70 @@ struct PlayTests {
         #expect(try client.active("A").count <= 1)
     }
 
+    /// Users A and B with the identities u1 and u2, by the strategy `transfer`. A has bought the token `old`.
+    private func twoUsers(_ kind: StoreKind) throws -> PlayScene {
+        let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
+        try scene.client.restore(by: "transfer")
+        scene.google.says("old", scene.subscription())
+        _ = try scene.buy("A", "old")
+        for (user, identity) in [("A", "u1"), ("B", "u2")] {
+            _ = try scene.client.call("POST", "/v1/user/init", #"{"q_uid":"\#(user)"}"#)
+            _ = try scene.client.call("POST", "/v2/identities", #"{"anon_id":"\#(user)","identity_id":"\#(identity)"}"#)
+        }
+        #expect(try scene.client.active("A") == ["X"])
+        scene.client.clock.advance(days: 1)
+        return scene
+    }
+
+    private func sayNew(_ scene: PlayScene) {
+        let link = #","linkedPurchaseToken":"old""#
+        scene.google.says(
+            "new", scene.subscription(product: "Y", order: "GPA.2", from: 1, until: 31, more: link))
+    }
+
+    private func restore(_ client: AccessClient, _ token: String) throws -> (answer: Wire.Answer, transfer: String) {
+        let answer = try client.call(
+            "POST", "/v3/users/B/restore", #"{"transactions":[{"play_store_data":{"purchase_token":"\#(token)"}}]}"#)
+        let transfer = try #require(answer.body.firstMatch(of: /"transfer_id":"(t_[0-9]+)"/)?.1, "\(answer)")
+        return (answer, String(transfer))
+    }
+
+    @Test(
+        "a restore of a new token that takes over from another one's is a transfer, told and undone",
+        arguments: StoreKind.allCases)
+    func transferOfNew(_ kind: StoreKind) throws {
+        let scene = try twoUsers(kind)
+        let client = scene.client
+        sayNew(scene)
+        let (answer, transfer) = try restore(client, "new")
+        #expect(answer.body.contains(#""outcome":"moved""#), "\(answer)")
+        #expect(try client.active("A") == [] && client.active("B") == ["Y"])
+        #expect(try client.events("A").first == "entitlement_transferred")
+        #expect(try client.events("B").first == "entitlement_transferred")
+        #expect(try client.administrator("POST", "/transfers/\(transfer)/undo").status == 200)
+        #expect(try client.active("A") == ["Y"] && client.active("B") == [])
+    }
+
+    @Test(
+        "what has replaced a purchase goes back with it, and moves in its place", arguments: StoreKind.allCases)
+    func undoOfReplaced(_ kind: StoreKind) throws {
+        let scene = try twoUsers(kind)
+        let client = scene.client
+        let (_, transfer) = try restore(client, "old")
+        #expect(try client.active("A") == [] && client.active("B") == ["X"])
+        sayNew(scene)
+        #expect(try scene.changed("new").status == 200)
+        #expect(try client.active("B") == ["Y"])
+        let undone = try client.administrator("POST", "/transfers/\(transfer)/undo")
+        #expect(
+            undone.status == 200 && undone.body.contains(#""product_id":"Y","from":["u2"],"to":["u1"]"#), "\(undone)")
+        #expect(try client.active("A") == ["Y"] && client.active("B") == [])
+        let body = #"{"transaction":"playstore:old","to":"sandbox_identity:u2"}"#
+        let moved = try client.administrator("POST", "/transfers", body)
+        #expect(moved.status == 200 && moved.body.contains(#""product_id":"Y","from":["u1"],"to":["u2"]"#), "\(moved)")
+        #expect(try client.active("A") == [] && client.active("B") == ["Y"])
+    }
+
     @Test("a change that nobody has paid for ends nothing (G17)")
     func pendingChange() throws {
         let scene = try PlayScene()

@@ -17,7 +17,8 @@ package struct MovePurchase: Act {
 
     /// Makes the user the only owner of the purchase. Throws `noSuchPurchase`, `noSuchUser`, `noAccessIdentity` for a user
     /// without an identity, because only an identity owns a purchase, and `tooManyPurchases`. Installs that have joined the
-    /// store account stay joined, because their proofs hold. The transfer has an id, and its undo gives the purchase back.
+    /// store account stay joined, because their proofs hold. The transfer has an id, and its undo gives the purchase back. A
+    /// purchase that was replaced gives nothing, so the purchase that counts in its place moves.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<PurchaseMoved> {
@@ -30,7 +31,8 @@ package struct MovePurchase: Act {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<PurchaseMoved> {
         var ledger = AccessLedger(view, at: stamp.at, view.catalog(of: project))
-        guard var purchase = ledger.purchase(self.purchase) else { throw .noSuchPurchase }
+        guard let named = ledger.purchase(self.purchase) else { throw .noSuchPurchase }
+        var purchase = named.present { ledger.purchase($0) }
         guard let user = ledger.user(owner) else { throw .noSuchUser }
         guard user.identity != nil else { throw .noAccessIdentity }
         let before = Transfer.Side(purchase)

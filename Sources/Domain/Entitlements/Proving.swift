@@ -61,9 +61,11 @@ struct Proving {
             purchase.reporter = known?.reporter ?? principals.user.person
             purchase.forgottenAt = nil
             purchase.take(receipt, at: stamp.at, catalog)
-            let before = Transfer.Side(purchase)
             ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
             if known == nil { ledger.follow(receipt.itemOf, with: &purchase, isNew: true) }
+            // A new purchase that replaces another one has its owners.
+            let before = Transfer.Side(purchase)
+            let hasOwners = known != nil || !before.owners.isEmpty
             if let known, known.isFrozen(catalog) {
                 // Nobody joins and nobody loses anything. What the store says counts all the same.
                 let hasPart = principals.rule(for: known) != nil
@@ -82,8 +84,6 @@ struct Proving {
                 continue
             }
             let wasJoined = principals.payer == nil || principals.pays(purchase)
-            // A new purchase that replaces another one has its owners.
-            let hasOwners = known != nil || !purchase.owners.isEmpty
             let outcome = try outcome(of: &purchase, isKnown: hasOwners, catalog, principals, stamp, &ledger)
             do throws(Refusal) {
                 try ledger.join(principals.payer?.person, to: &purchase, by: receipt.accounts)
@@ -96,7 +96,7 @@ struct Proving {
             }
             proven.purchases.append(purchase)
             let after = Transfer.Side(purchase)
-            if known != nil, before != after {
+            if hasOwners, before != after {
                 moves.append(Transfer.Move(purchase: purchase.id, before: before, after: after))
             }
             events += self.events(
@@ -187,11 +187,11 @@ struct Proving {
         func tell(_ people: [PersonID], _ event: AccessEvent) -> [Change] {
             people.map { .rowAdded($0, event.row(stamp)) }
         }
+        let (lost, gained) = before.parties(goingTo: after)
+        if !lost.isEmpty { return tell(lost + gained, .transferred(purchase, lost, gained)) }
         guard let known else {
             return isActive ? tell([principals.user.person], .purchased(purchase, isActive: true)) : []
         }
-        let (lost, gained) = before.parties(goingTo: after)
-        if !lost.isEmpty { return tell(lost + gained, .transferred(purchase, lost, gained)) }
         let news = AccessEvent.purchased(purchase, isActive: isActive)
         if !gained.isEmpty { return isActive ? tell(gained, news) : [] }
         if hasJoined, isActive, principals.identity == nil || after.owners.isEmpty {

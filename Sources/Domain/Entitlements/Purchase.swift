@@ -274,6 +274,17 @@ package struct Purchase: Equatable, Sendable {
         return unfrozenAt.map { sharedAt > $0 } ?? true
     }
 
+    /// The purchase that counts in place of this one: the last of the purchases that have replaced each other.
+    package func present<Failure>(
+        _ find: (PurchaseID) throws(Failure) -> Purchase?
+    ) throws(Failure) -> Purchase {
+        var (present, seen): (Purchase, Set<PurchaseID>) = (self, [id])
+        while let next = present.replacedBy, seen.insert(next).inserted, let follower = try find(next) {
+            present = follower
+        }
+        return present
+    }
+
     // MARK: - What counts now
 
     /// The transaction that counts.

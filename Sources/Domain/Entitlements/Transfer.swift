@@ -109,7 +109,8 @@ package struct UndoTransfer: Act {
     /// Moves the purchases of the transfer back. Throws `noSuchTransfer` if the transfer does not exist or was undone, and
     /// `transferOutdated` if a purchase has moved again or an owner was erased. Throws `tooManyPurchases` at the limit of a
     /// principal. The undo is all or nothing, because half an undo would be a third state that no call asked for. Installs that have
-    /// joined the store account stay joined, because their proofs hold.
+    /// joined the store account stay joined, because their proofs hold. A purchase that has since been replaced gives nothing, so the
+    /// purchases that have replaced it move back too.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -127,11 +128,19 @@ package struct UndoTransfer: Act {
         var ledger = AccessLedger(view, at: stamp.at, view.catalog(of: project))
         var events: [Change] = []
         var moved: [TransferUndone.Item] = []
+        var returning = Set(transfer.moves.map(\.purchase))
         for move in transfer.moves {
-            guard var purchase = ledger.purchase(move.purchase), Transfer.Side(purchase) == move.after,
-                move.before.isThere(view)
-            else { throw .transferOutdated }
-            try ledger.own(&purchase, move.before.owners)
+            guard var purchase = ledger.purchase(move.purchase), move.before.isThere(view) else {
+                throw .transferOutdated
+            }
+            try returnOwners(of: &purchase, move, &ledger)
+            // A purchase that the transfer has moved itself returns by its own move.
+            while let next = purchase.replacedBy, returning.insert(next).inserted,
+                let follower = ledger.purchase(next)
+            {
+                purchase = follower
+                try returnOwners(of: &purchase, move, &ledger)
+            }
             let (losers, winners) = move.after.parties(goingTo: move.before)
             events += (losers + winners).map {
                 .rowAdded($0, AccessEvent.transferred(purchase, losers, winners).row(stamp))
@@ -146,6 +155,13 @@ package struct UndoTransfer: Act {
             .transferUndone(TransferUndone(id: id, items: moved)),
             outcome: Outcome(
                 kind: .undoTransfer, person: transfer.user, changes: ledger.changes + [transfer.put] + events))
+    }
+
+    private func returnOwners<V: DocumentFacts>(
+        of purchase: inout Purchase, _ move: Transfer.Move, _ ledger: inout AccessLedger<V>
+    ) throws(Refusal) {
+        guard Transfer.Side(purchase) == move.after else { throw .transferOutdated }
+        try ledger.own(&purchase, move.before.owners)
     }
 }
 
