@@ -18,11 +18,21 @@ struct StoreChecking: Sendable {
     func check(_ claims: ArraySlice<StoreClaim>, _ tools: LoopTools) -> Step { check(claims, [], tools) }
 
     private func check(_ claims: ArraySlice<StoreClaim>, _ known: Items, _ tools: LoopTools) -> Step {
-        if claims.isEmpty { return next(.success(known)) }
+        if claims.isEmpty { return end(known) }
         let now = claims.prefix(StoreChecking.atOnce)
         let rest = claims.dropFirst(now.count)
         return go(on: now.map { stores.check($0, place, tools) }, tools) { items, tools in
             check(rest, known + items, tools)
+        }
+    }
+
+    /// Ends the check. The catalog decides by which of its names a product counts, and never the client.
+    private func end(_ items: Items) -> Step {
+        let haveNames = items.contains { item in (try? item.get()).map { !$0.names.isEmpty } ?? false }
+        if !haveNames { return next(.success(items)) }
+        return .read { snapshot throws(StoreFault) in
+            let catalog = try snapshot.catalog(of: place.project)
+            return next(.success(items.map { item in item.map { $0.named(by: catalog) } }))
         }
     }
 

@@ -125,11 +125,13 @@ package struct Stripe: StoreValidator {
         let receipts = subscription.receipts(
             in: place.project, isProof: place.isServer, buyer: buyer,
             takesFirst: takesFirst(in: place.world), refund: refundEnds ? .untold : .none, graceDays: graceDays,
-            graceMilliseconds: graceMilliseconds, hash: hash
-        ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
+            graceMilliseconds: graceMilliseconds, hash: hash)
         guard !receipts.isEmpty else { return .failure(.bad(.foreign)) }
         // The claimed product is the reported one.
-        let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
+        let reported =
+            claim.product.flatMap { product in
+                receipts.firstIndex { $0.names.contains { $0.hasSameBytes(as: product) } }
+            } ?? 0
         return .success([receipts[reported]] + receipts[..<reported] + receipts[(reported + 1)...])
     }
 
@@ -328,9 +330,7 @@ package struct Stripe: StoreValidator {
         subscription.receipts(
             in: place.project, isProof: true, refund: refund, graceDays: graceDays,
             graceMilliseconds: graceMilliseconds, hash: hash
-        ) { names in
-            names.first { catalog.product($0) != nil } ?? names.first
-        }
+        ).map { $0.named(by: catalog) }
     }
 
     /// Asks for the present state of a purchase.

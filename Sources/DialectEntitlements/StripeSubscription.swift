@@ -6,7 +6,7 @@ struct StripeSubscription {
     /// One of the things that a subscription is for.
     struct Item {
         var id = ""
-        /// The names at Stripe: the product's id, then the id of its price.
+        /// The names at Stripe, at least one: the product's id, then the id of its price.
         var names: [String] = []
         var start: Int64?
         var end: Int64?
@@ -125,23 +125,20 @@ struct StripeSubscription {
     ///   - buyer: the user for whom the app's server has made the checkout.
     ///   - takesFirst: whether a subscription that nobody has belongs to the first caller that names it.
     ///   - refund: what is known of a refund of the present period.
-    ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
         in project: ProjectID, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
-        refund: StripeRefund, graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash,
-        product: (_ names: [String]) -> String?
+        refund: StripeRefund, graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash
     ) -> [Receipt] {
         let (world, now): (AccessWorld, Instant) = (isLive ? .production : .sandbox, saidAt)
         func purchase(_ original: String) -> PurchaseID {
             PurchaseID(.stripe, original, in: world, of: project, hash: hash)
         }
         let further = items.dropFirst().map { purchase("\(id):\($0.id)") }
-        return items.enumerated().compactMap { place, item in
-            guard let product = product(item.names) else { return nil }
+        return items.enumerated().map { place, item in
             let original = place == 0 ? id : "\(id):\(item.id)"
             let start = item.start ?? self.start
             var told = Purchase.Transaction(
-                id: "\(original):\(start)", product: product, startedAt: Instant(seconds: start) ?? now)
+                id: "\(original):\(start)", product: item.names[0], startedAt: Instant(seconds: start) ?? now)
             told.endsAt = end(of: item, at: now, graceDays: graceDays)
             told.isSubscription = true
             told.signedAt = now
@@ -153,6 +150,7 @@ struct StripeSubscription {
             }
             var receipt = Receipt(
                 purchase: purchase(original), source: .stripe, originalTransaction: original, told: told)
+            receipt.names = item.names
             if place == 0 { receipt.items = further } else { receipt.itemOf = purchase(id) }
             receipt.renewal = Purchase.RenewalState(
                 isEnding || cancelAt != nil || endedAt != nil

@@ -120,6 +120,22 @@ struct StripeTests {
             "\(answer)")
     }
 
+    @Test("count by the name that the catalog has, whatever name a client gives", arguments: StoreKind.allCases)
+    func catalogNames(_ kind: StoreKind) throws {
+        let said = StripeTests.subscription().replacing(#""product":"X""#, with: #""product":"prod_9""#)
+        let client = try client(kind, StandIn(.status(200, said)))
+        try client.sell("month", #"{"type":"subscription","store_id":"price_1","entitlements":["Z"]}"#)
+        #expect(try buy(client, product: "price_1").status == 201)
+        #expect(try client.active("A") == ["Z"])
+        client.clock.set(seconds: client.clock.seconds + 60)
+        #expect(try buy(client, product: "prod_9").status == 200)
+        #expect(try client.active("A") == ["Z"])
+        let restored = try client.call(
+            "POST", "/v3/users/A/restore",
+            #"{"transactions":[{"stripe_store_data":{"subscription_id":"sub_1","product_id":"prod_9"}}]}"#)
+        #expect(restored.body.contains(#""product_id":"price_1","outcome":"yours""#), "\(restored)")
+    }
+
     // MARK: - Events
 
     /// What Stripe says of the subscription, and what that comes to.

@@ -48,6 +48,8 @@ package struct Receipt: Equatable, Sendable {
     package var renewal: Purchase.RenewalState?
     /// The names of the account that paid, besides the original transaction.
     package var accounts: [Hash128] = []
+    /// The names that the store has for the product, if it has several. The catalog decides which of them counts.
+    package var names: [String] = []
     /// The purchase that this one replaces, where the store makes a new purchase for another product or a new start.
     package var replaces: PurchaseID?
     /// The further items of the subscription that the document tells of, each a purchase of its own. An item that is missing here
@@ -98,6 +100,14 @@ package struct Receipt: Equatable, Sendable {
 
     package var transaction: String { told.id }
     package var product: String { told.product }
+
+    /// The receipt with the name of its product that the catalog has, or else with the first name.
+    package func named(by catalog: Catalog) -> Receipt {
+        guard let name = names.first(where: { catalog.product($0) != nil }) ?? names.first else { return self }
+        var named = self
+        (named.told.product, named.names) = (name, [])
+        return named
+    }
 }
 
 /// A purchase with its payers and its owners. Payer and owner are two different things (spec/entitlements.md 2.4).

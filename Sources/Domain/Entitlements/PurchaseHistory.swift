@@ -16,7 +16,7 @@ extension Purchase {
     /// The statement of a store about one transaction.
     package struct Transaction: Equatable, Sendable {
         package let id: String
-        package let product: String
+        package internal(set) var product: String
         package let startedAt: Instant
         /// The end; nil for a transaction without an end, or if the product's duration decides.
         package var endsAt: Instant?
