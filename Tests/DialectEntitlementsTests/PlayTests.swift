@@ -240,6 +240,20 @@ struct PlayTests {
         #expect(states.count == 1 && states.first?.contains(#""renew_state":"canceled""#) == true, "\(states)")
     }
 
+    @Test("what was topped up and then revoked ends at once, whatever an earlier order says (G12, G24)")
+    func revokedEarly() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let (client, google) = (scene.client, scene.google)
+        google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        for (day, state, active) in [(5, "ACTIVE", ["X"]), (20, "EXPIRED", [String]())] {
+            client.clock.set(seconds: 1_750_000_000 + Int64(day) * 86_400)
+            google.says("tok-1", scene.subscription(state, order: "GPA.1..0", until: 60))
+            #expect(try scene.changed("tok-1").status == 200)
+            #expect(try client.active("A") == active, "day \(day)")
+        }
+    }
+
     @Test("a new token takes over from the one that it replaces (G2)", arguments: StoreKind.allCases)
     func linked(_ kind: StoreKind) throws {
         let scene = try PlayScene(kind)

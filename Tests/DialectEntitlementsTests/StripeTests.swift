@@ -224,6 +224,26 @@ struct StripeTests {
         #expect(try client.call("GET", "/v3/users/A/entitlements").body.contains(#""renew_state":"billing_issue""#))
     }
 
+    @Test("a period that begins early ends the one before it, also where its own end is sooner")
+    func earlyPeriod() throws {
+        let start = StripeTests.start
+        let stand = StandIn(.status(200, StripeTests.subscription(#","current_period_end":\#(start + 9_999)"#)))
+        let client = try listening(.memory, stand)
+        #expect(try buy(client).status == 201)
+        func period(until second: Int, _ more: String = "") -> String {
+            #","current_period_start":\#(start + 10),"current_period_end":\#(start + second)\#(more)"#
+        }
+        for (more, second, active) in [
+            (period(until: 50), 10, ["X"]), (period(until: 50), 51, []), (period(until: 90), 52, ["X"]),
+            (period(until: 90, #","status":"canceled","ended_at":\#(start + 53)"#), 53, []),
+        ] as [(String, Int, [String])] {
+            stand.answer(.status(200, StripeTests.subscription(more)))
+            client.clock.set(seconds: Int64(start + second))
+            #expect(try event(client).status == 200)
+            #expect(try client.active("A") == active, "\(second)")
+        }
+    }
+
     @Test("an event tells the owners, and comes by an invoice and a session too", arguments: StoreKind.allCases)
     func events(_ kind: StoreKind) throws {
         let stand = StandIn(.status(200, StripeTests.subscription()))

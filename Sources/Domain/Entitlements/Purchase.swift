@@ -118,6 +118,9 @@ package struct Purchase: Equatable, Sendable {
         case playStore = 2
         case stripe = 3
         case paddle = 4
+
+        /// Whether each answer of the store is the whole present state of a purchase. Apple signs each period for itself.
+        var tellsPresentState: Bool { self == .playStore || self == .stripe }
     }
 
     /// The relation of a receipt to the device of the call that brought it. Stores keep the raw values, so a raw value never
@@ -213,6 +216,8 @@ package struct Purchase: Equatable, Sendable {
     /// Adds the statements of a receipt.
     mutating func take(_ receipt: Receipt, at moment: Instant, _ catalog: Catalog) {
         let (before, wasAsked) = (history, check?.isSilent == false)
+        // These stores sign no moment, so their statements have one of this server.
+        if source.tellsPresentState { history.correct(before: receipt.told, at: moment) }
         history.update(receipt)
         for item in receipt.items ?? [] where !items.contains(item) && items.count < Purchase.itemsAtMost {
             items.append(item)
@@ -320,7 +325,7 @@ package struct Purchase: Equatable, Sendable {
     package var renewal: Renewal { history.renewal }
 
     /// The end of the purchase, from the store or from the product's duration; nil for a purchase without an end.
-    package func expiry(_ definition: Catalog.Product?) -> Instant? { history.end(definition) }
+    package func expiry(_ definition: Catalog.Product?) -> Instant? { history.end(definition, by: source) }
 
     /// The end of the access as reads show it: the refund of a purchase that gives none any more, or else the expiry.
     func end(shownAt moment: Instant, _ definition: Catalog.Product?) -> Instant? {

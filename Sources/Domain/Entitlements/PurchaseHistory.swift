@@ -137,6 +137,18 @@ extension Purchase {
             if known.map({ renewal.saidAt >= $0 }) ?? true { renewalState = renewal }
         }
 
+        /// The difference of moments from which on an earlier statement was made while the clock was ahead.
+        private static let aheadMilliseconds: Int64 = 120_000
+
+        /// Makes statements from the future older than a new one. They were made while the clock was ahead.
+        mutating func correct(before told: Transaction, at moment: Instant) {
+            guard let saidAt = told.signedAt else { return }
+            let latest = max(saidAt, moment).advanced(byMilliseconds: History.aheadMilliseconds)
+            for place in transactions.indices where transactions[place].signedAt.map({ $0 > latest }) ?? false {
+                transactions[place].signedAt = saidAt.advanced(byMilliseconds: -1)
+            }
+        }
+
         private mutating func update(_ told: Transaction) {
             if let place = transactions.firstIndex(where: { $0.id.hasSameBytes(as: told.id) }) {
                 if told.replaces(transactions[place]) { transactions[place] = told.completed(by: transactions[place]) }
@@ -173,9 +185,17 @@ extension Purchase {
         var renewal: Renewal { currentRenewal?.renewal ?? .willRenew }
 
         /// The end of the access; nil for access without an end.
-        func end(_ definition: Catalog.Product?) -> Instant? {
+        ///
+        /// - Parameter source: the store of the statements. If each of them is the whole present state, a later one replaces the
+        ///   statements about periods that began no later: it may end the access sooner than they did.
+        func end(_ definition: Catalog.Product?, by source: Source) -> Instant? {
             var last: Instant?
-            let counting = granting
+            var counting = granting
+            if source.tellsPresentState, let saidAt = counting.compactMap(\.signedAt).max(),
+                let newest = counting.last(where: { $0.signedAt == saidAt })
+            {
+                counting.removeAll { $0.startedAt <= newest.startedAt && $0.signedAt != saidAt }
+            }
             for transaction in counting.isEmpty ? [current] : counting {
                 guard let end = transaction.endsAt ?? definition?.end(from: transaction.startedAt) else { return nil }
                 last = max(last ?? end, end)
