@@ -267,23 +267,42 @@ package struct Stripe: StoreValidator {
 
     // MARK: - Payments
 
-    /// Asks for the subscription of a payment. Its access ends if the payment was for the present period.
+    /// Asks for the subscription of a payment. Its access ends if the payment was for the present period, and the buyer has the
+    /// money back.
     private func ask(about payment: StripePayment, _ catalog: Catalog, _ place: StorePlace) -> StoreCheck {
         ask(for: payment.charge, at: "charges").flatMap { charge in
-            if let invoice = charge?.invoice { return ask(aboutInvoice: invoice, payment, catalog, place) }
-            // Later versions of the API name the invoice beside the payment only.
-            guard let intent = charge?.paymentIntent, Stripe.isID(intent),
-                let url = OutboundURL(
-                    "\(base)v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=\(intent)")
-            else { return .done(.success([])) }
-            return ask(OutboundCall(.get, url, bearer: key)).flatMap { list in
-                list?.firstInvoice.map { ask(aboutInvoice: $0, payment, catalog, place) } ?? .done(.success([]))
+            guard let charge else { return .done(.success([])) }
+            return isTaken(payment, charge).flatMap { isTaken in
+                if let invoice = charge.invoice { return ask(aboutInvoice: invoice, isTaken: isTaken, catalog, place) }
+                // Later versions of the API name the invoice beside the payment only.
+                guard let intent = charge.paymentIntent, Stripe.isID(intent),
+                    let url = OutboundURL(
+                        "\(base)v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=\(intent)"
+                    )
+                else { return .done(.success([])) }
+                return ask(OutboundCall(.get, url, bearer: key)).flatMap { list in
+                    list?.firstInvoice.map { ask(aboutInvoice: $0, isTaken: isTaken, catalog, place) }
+                        ?? .done(.success([]))
+                }
             }
         }
     }
 
+    /// Asks whether the buyer of a payment has the money back, or disputes the payment.
+    private func isTaken(_ payment: StripePayment, _ charge: StripeObject) -> StoreQuestion<Bool> {
+        guard !charge.isRefunded, charge.isDisputed,
+            let url = OutboundURL("\(base)v1/disputes?charge=\(payment.charge)"),
+            case .ask(let call, let then) = ask(OutboundCall(.get, url, bearer: key))
+        else { return .done(.success(charge.isRefunded)) }
+        return .ask(call) { result, tools in
+            // A key that may not read disputes leaves the word of the event.
+            if case .success(let answer) = result, answer.status == 403 { return .done(.success(payment.isTaken)) }
+            return then(result, tools).map { $0?.hasTakingDispute ?? false }
+        }
+    }
+
     private func ask(
-        aboutInvoice id: String, _ payment: StripePayment, _ catalog: Catalog, _ place: StorePlace
+        aboutInvoice id: String, isTaken: Bool, _ catalog: Catalog, _ place: StorePlace
     ) -> StoreCheck {
         ask(for: id, at: "invoices").flatMap { invoice in
             guard let subscription = invoice?.subscriptionID, let call = asking(for: subscription) else {
@@ -296,7 +315,7 @@ package struct Stripe: StoreValidator {
                 case .success(let known):
                     guard known.isLive == (place.world == .production) else { return .done(.success([])) }
                     let isPresent = known.latestInvoice?.hasSameBytes(as: id) ?? false
-                    let refund: StripeRefund = isPresent ? (payment.isTaken ? .made : .none) : .untold
+                    let refund: StripeRefund = isPresent ? (isTaken ? .made : .none) : .untold
                     return .done(.success(statements(known, catalog, refund: refund, place, tools.hash)))
                 }
             }

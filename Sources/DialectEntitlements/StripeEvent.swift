@@ -6,7 +6,8 @@ struct StripeEvent {
     /// The thing that the event is about, as far as the server asks about it.
     enum Subject: Equatable {
         case subscription(String)
-        /// A payment that was refunded in full, or whose refund or dispute has ended.
+        /// A payment that was refunded in full, or whose dispute has begun or ended. The server asks for the present state,
+        /// because events come late and in any order.
         case payment(StripePayment)
         /// A customer that was deleted, with all subscriptions.
         case customer(String)
@@ -53,7 +54,7 @@ struct StripeEvent {
     }
 }
 
-/// A payment at Stripe, and whether the buyer has the money back.
+/// A payment at Stripe, and whether the buyer had the money back when the event was made.
 struct StripePayment: Equatable, Sendable {
     let charge: String
     let isTaken: Bool
@@ -70,10 +71,14 @@ struct StripeObject {
     private(set) var buyer: String?
     /// Whether a charge is refunded in full.
     private(set) var isRefunded = false
+    /// Whether a charge has a dispute, also one that has ended.
+    private(set) var isDisputed = false
     private var kind: String?
     private var subscription: String?
     /// The first element of a list.
     private(set) var firstInvoice: String?
+    /// Whether a list has a dispute that is open, or that the buyer has won.
+    private(set) var hasTakingDispute = false
 
     init() {}
 
@@ -87,18 +92,25 @@ struct StripeObject {
             case "invoice": invoice = try value.stripeID()
             case "payment_intent": paymentIntent = try value.stripeID()
             case "refunded": isRefunded = value.kind == .bool ? try value.bool(at: "refunded") : false
+            case "disputed": isDisputed = value.kind == .bool ? try value.bool(at: "disputed") : false
             case "client_reference_id": buyer = try value.textOrNumber(at: "client_reference_id")
             case "subscription": subscription = try value.stripeID() ?? subscription
             case "parent": if value.kind == .object { subscription = try StripeObject.deeper(value) ?? subscription }
             case "data":
                 if value.kind != .array { return }
                 try value.forEachElement(at: "data") { element throws(JSONFault) in
-                    guard firstInvoice == nil, element.kind == .object else { return }
-                    firstInvoice = try StripeObject(element).invoice
+                    guard element.kind == .object else { return }
+                    let object = try StripeObject(element)
+                    firstInvoice = firstInvoice ?? object.invoice
+                    hasTakingDispute = hasTakingDispute || object.isTakingDispute
                 }
             default: break
             }
         }
+    }
+
+    private var isTakingDispute: Bool {
+        kind == "dispute" && !["won", "warning_closed", "prevented"].contains(status)
     }
 
     /// The subscription: the object itself, or a member of an invoice or of a checkout session.

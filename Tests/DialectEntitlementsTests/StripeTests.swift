@@ -368,15 +368,32 @@ struct StripeTests {
     // MARK: - Refunds, customers and checkouts
 
     /// Stripe with a subscription, its invoices and the payment of each.
-    private func refunding(_ latest: Monitor<String>, _ asked: Monitor<[String]>, isLate: Bool = false) -> StandIn {
+    ///
+    /// - Parameters:
+    ///   - state: further members of the payment.
+    ///   - dispute: the state of the payment's dispute; empty if the key may not read disputes.
+    private func refunding(
+        _ latest: Monitor<String>, _ asked: Monitor<[String]>, isLate: Bool = false,
+        state: Monitor<String> = Monitor(""),
+        dispute: Monitor<String> = Monitor("")
+    ) -> StandIn {
         StandIn { request in
             let path = request.line.split(separator: " ")[1]
             asked.withLock { $0.append(String(path)) }
             switch path {
             case "/v1/charges/ch_1" where isLate:
-                return .status(200, #"{"id":"ch_1","object":"charge","payment_intent":"pi_1"}"#)
+                return .status(
+                    200, #"{"id":"ch_1","object":"charge","payment_intent":"pi_1"\#(state.withLock { $0 })}"#)
             case "/v1/charges/ch_1":
-                return .status(200, #"{"id":"ch_1","object":"charge","invoice":"in_1","customer":"cus_1"}"#)
+                return .status(
+                    200,
+                    #"{"id":"ch_1","object":"charge","invoice":"in_1","customer":"cus_1"\#(state.withLock { $0 })}"#)
+            case "/v1/disputes?charge=ch_1" where dispute.withLock({ $0.isEmpty }): return .status(403, "{}")
+            case "/v1/disputes?charge=ch_1":
+                return .status(
+                    200,
+                    #"{"object":"list","data":[{"id":"dp_1","object":"dispute","status":"\#(dispute.withLock { $0 })"}]}"#
+                )
             case "/v1/charges/ch_2": return .status(200, #"{"id":"ch_2","object":"charge","invoice":null}"#)
             case "/v1/invoice_payments?payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D=pi_1":
                 return .status(200, #"{"object":"list","data":[{"id":"inpay_1","invoice":"in_1"}]}"#)
@@ -398,9 +415,9 @@ struct StripeTests {
         "a refund and a dispute end the access of their period with stripe_refund_ends, and a dispute that is won does not (S11, S12)",
         arguments: [false, true])
     func refunds(_ isLate: Bool) throws {
-        let (latest, asked) = (Monitor("in_1"), Monitor<[String]>([]))
-        let client = try listening(
-            .memory, refunding(latest, asked, isLate: isLate), options: ["stripe.refund_ends": "on"])
+        let (latest, asked, state, said) = (Monitor("in_1"), Monitor<[String]>([]), Monitor(""), Monitor(""))
+        let stand = refunding(latest, asked, isLate: isLate, state: state, dispute: said)
+        let client = try listening(.memory, stand, options: ["stripe.refund_ends": "on"])
         #expect(try buy(client).status == 201)
         func tell(_ type: String, _ object: String) throws {
             client.clock.set(seconds: client.clock.seconds + 1)
@@ -412,12 +429,22 @@ struct StripeTests {
         #expect(try client.active("A") == ["X"], "in part")
         try tell("charge.refunded", #"{"id":"ch_2","object":"charge","refunded":true}"#)
         #expect(try client.active("A") == ["X"], "a payment for something else")
+        state.withLock { $0 = #","disputed":true"# }
         try tell("charge.dispute.created", dispute + #""needs_response"}"#)
-        #expect(try client.active("A") == [])
+        #expect(try client.active("A") == [], "the key may not read disputes, so the event counts")
         try tell("customer.subscription.updated", #"{"id":"sub_1","object":"subscription"}"#)
         #expect(try client.active("A") == [], "what Stripe says of the subscription tells nothing of refunds")
+        said.withLock { $0 = "won" }
         try tell("charge.dispute.closed", dispute + #""won"}"#)
         #expect(try client.active("A") == ["X"])
+        try tell("charge.dispute.created", dispute + #""needs_response"}"#)
+        #expect(try client.active("A") == ["X"], "an event that comes late changes nothing")
+        said.withLock { $0 = "lost" }
+        try tell("charge.dispute.closed", dispute + #""lost"}"#)
+        #expect(try client.active("A") == [])
+        said.withLock { $0 = "won" }
+        try tell("charge.dispute.closed", dispute + #""won"}"#)
+        state.withLock { $0 = #","disputed":true,"refunded":true"# }
         latest.withLock { $0 = "in_2" }
         try tell("charge.refunded", charge + "true}")
         #expect(try client.active("A") == ["X"], "the payment of a past period")
