@@ -471,9 +471,10 @@ package final class PurchaseChecker: Sendable {
         guard let buyer = news.buyer, (1...255).contains(buyer.utf8.count), let first = news.receipts.first,
             let world = notice.notice.world
         else { return submit(take, in: notice.project) { [self] _ in free(notice) } }
-        // A user that does not exist gets nothing, and can report the checkout later.
+        // A user that does not exist gets nothing, and can report the checkout later. A purchase that somebody has already stays: a
+        // checkout that Stripe tells of again is no restore.
         let user = Identity(world.userType, buyer, in: notice.project, hash: parts.store.hash)
-        let record = RecordPurchase(AccessSession(user), .success(first), in: world)
+        let record = RestorePurchases(AccessSession(user), [.success(first)], .purchase(first.purchase), in: world)
         let job = Job(call: Call(project: notice.project, key: nil), act: record) { [self] answer in
             switch answer {
             case .success, .failure(.refused): submit(take, in: notice.project) { [self] _ in free(notice) }

@@ -524,6 +524,28 @@ struct StripeTests {
         }
     }
 
+    @Test("a checkout that is told of again moves nothing back", arguments: StoreKind.allCases)
+    func completedAgain(_ kind: StoreKind) throws {
+        let session = #"{"id":"cs_1","object":"checkout.session","subscription":"sub_1","client_reference_id":"A"}"#
+        let stand = StandIn { request in
+            .status(200, request.line.contains("/v1/checkout/") ? session : StripeTests.subscription())
+        }
+        let client = try listening(kind, stand)
+        try client.restore(by: "transfer")
+        try client.makeUser("B")
+        for (user, identity) in [("A", "u1"), ("B", "u2")] {
+            _ = try client.call("POST", "/v3/identities/\(identity)", #"{"user_id":"\#(user)"}"#)
+        }
+        #expect(try event(client, session, type: "checkout.session.completed").status == 200)
+        #expect(try client.active("A") == ["X"])
+        let moved = try client.administrator(
+            "POST", "/transfers", #"{"transaction":"sub_1","to":"sandbox_identity:u2"}"#)
+        #expect(moved.status == 200, "\(moved)")
+        client.clock.set(seconds: client.clock.seconds + 1)
+        #expect(try event(client, session, type: "checkout.session.completed").status == 200)
+        #expect(try client.active("A") == [] && client.active("B") == ["X"])
+    }
+
     @Test("a paused collection is explained (S9)")
     func paused() throws {
         let stand = StandIn(.status(200, StripeTests.subscription(#","pause_collection":{"behavior":"void"}"#)))
