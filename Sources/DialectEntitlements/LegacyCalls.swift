@@ -261,7 +261,10 @@ enum LegacyCalls {
         _ items: [Result<Receipt, ReceiptFault>], _ extent: RestorePurchases.Extent, _ call: Call
     ) -> Step {
         let act = RestorePurchases(call.session, items, extent, in: call.caller.world)
-        let isAllBad = !items.isEmpty && items.allSatisfy { (try? $0.get()) == nil }
+        // A purchase that is over and forgotten at its store gives nothing, but it is no mistake of the caller.
+        let isAllBad =
+            !items.isEmpty
+            && items.allSatisfy { if case .failure(let fault) = $0 { fault != .expired } else { false } }
         return .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
             if extent != .sync, case .success(let reply) = result, isFrozen(reply) {

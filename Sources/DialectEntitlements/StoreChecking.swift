@@ -14,6 +14,9 @@ struct StoreChecking: Sendable {
 
     /// The claims of one call that are checked at the same time. A restore has many where a store signs nothing.
     private static let atOnce = 16
+    /// The purchases that their store does not know, after which a client's call asks about no further ones. An app sends the tokens
+    /// that its store gave it. Invented tokens would use up the questions that the store allows to the whole project.
+    private static let unknownAtMost = 32
 
     func check(_ claims: ArraySlice<StoreClaim>, _ tools: LoopTools) -> Step { check(claims, [], tools) }
 
@@ -21,7 +24,12 @@ struct StoreChecking: Sendable {
         if claims.isEmpty { return end(known) }
         let now = claims.prefix(StoreChecking.atOnce)
         let rest = claims.dropFirst(now.count)
-        return go(on: now.map { stores.check($0, place, tools) }, tools) { items, tools in
+        let unknown = known.count { if case .failure(.unknown) = $0 { true } else { false } }
+        let asksNoMore = !place.isServer && unknown >= StoreChecking.unknownAtMost
+        let checks: [StoreCheck] = now.map { claim in
+            asksNoMore && claim.source == .playStore ? .bad(.unknown) : stores.check(claim, place, tools)
+        }
+        return go(on: checks, tools) { items, tools in
             check(rest, known + items, tools)
         }
     }

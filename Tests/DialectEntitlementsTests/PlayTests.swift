@@ -392,6 +392,26 @@ struct PlayTests {
         #expect(Set(asked()).count == names.count && asked().count == names.count, "each once")
     }
 
+    @Test("a client's invented tokens are asked about some times only, and what Google has forgotten is no fault")
+    func inventedHistory() throws {
+        let scene = try PlayScene { $0.purchaseChecks.perSecond = 0 }
+        let google = scene.google
+        func restore(_ tokens: [String]) throws -> Wire.Answer {
+            let history = tokens.map { #"{"product":"X","purchase_token":"\#($0)","purchase_time":1750000000}"# }
+            return try scene.client.call(
+                "POST", "/v1/user/restore",
+                #"{"q_uid":"A","version":"9.6.0","history":[\#(history.joined(separator: ","))]}"#,
+                fields: [("Platform", "android"), ("Trigger", "Restore")])
+        }
+        google.forgotten.withLock { $0 = ["gone"] }
+        let gone = try restore(["gone"])
+        #expect(gone.status == 200 && gone.body.contains(#""permissions":[]"#), "\(gone)")
+        let before = google.stand.received.count
+        let invented = try restore((0..<1000).map { "tok-\($0)" })
+        #expect(invented.status == 422 && invented.body.contains(#""code":20008"#), "\(invented)")
+        #expect((1...64).contains(google.stand.received.count - before), "\(google.stand.received.count)")
+    }
+
     @Test("a token that is told of after the one that replaces it gives nothing")
     func linkedLate() throws {
         let scene = try PlayScene()
