@@ -82,7 +82,10 @@ package struct PersonAccess: Sendable {
                 }
             }
             let past = try PersonAccess.past(of: user, snapshot)
-            for id in try user.purchases(snapshot) + past.lost.keys.sorted(by: { $0.hash.low < $1.hash.low }) {
+            // A lost purchase may still be one that the store account of the member paid for.
+            let present = try user.purchases(snapshot)
+            let lost = Set(past.lost.keys).subtracting(present)
+            for id in present + lost.sorted(by: { $0.hash.low < $1.hash.low }) {
                 guard let purchase = try snapshot.purchase(id), let product = catalog.product(purchase.product) else {
                     continue
                 }
