@@ -21,7 +21,7 @@ enum EntitlementCalls {
                 action: .glance { request, caller, tools throws(Rejection) in
                     let user = try Entitlements.user(request, caller, tools)
                     let session = try Entitlements.session(user, request, caller, tools)
-                    let explains = request.rawQuery != nil && request.query?["explain"] == "true"
+                    let explains = try explains(request)
                     return { snapshot throws(StoreFault) in
                         try list(session, explains, caller, catalogs, snapshot)
                     }
@@ -33,7 +33,7 @@ enum EntitlementCalls {
                     summary: "Grants an entitlement to a user. A second grant keeps the first grant.",
                     request: .object([
                         .init("id", .string(), required: true),
-                        .init("expires", .integer("In seconds, in the future; access without an end by default.")),
+                        .init("expires", grantEnd),
                     ]),
                     responses: [.init(.ok, "The grant.", schema: schema)] + Entitlements.answers([.notFound])),
                 action: .steps(
@@ -67,6 +67,14 @@ enum EntitlementCalls {
     }
 
     // MARK: - Reading
+
+    private static func explains(_ request: borrowing Request) throws(Rejection) -> Bool {
+        if request.rawQuery == nil { return false }
+        guard let explains = request.flag("explain") else {
+            throw Entitlements.invalid("explain must be true or false")
+        }
+        return explains
+    }
 
     private static func list(
         _ session: AccessSession, _ explains: Bool, _ caller: Caller, _ catalogs: CatalogCache,
@@ -242,7 +250,15 @@ enum EntitlementCalls {
                 try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                     switch key {
                     case "id": id = try value.string(at: "id")
-                    case "expires": expires = value.isNull ? nil : try value.integer(at: "expires")
+                    case "expires":
+                        // A number may come as a text, and an empty text means no end (spec/entitlements-live.md L2).
+                        guard value.kind == .string else {
+                            expires = value.isNull ? nil : try value.integer(at: "expires")
+                            return
+                        }
+                        guard let text = try value.textOrNumber(at: "expires") else { return }
+                        guard let number = Int64(text) else { throw JSONFault(.wrong("must be a time"), at: "expires") }
+                        expires = number
                     default: break
                     }
                 }
@@ -255,6 +271,10 @@ enum EntitlementCalls {
             throw Entitlements.invalid(error)
         }
     }
+
+    private static let grantEnd = Schema.anyOf([
+        .integer("In seconds, in the future; access without an end by default."), .string("The same as a text."),
+    ])
 
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("active", .boolean(), required: true),

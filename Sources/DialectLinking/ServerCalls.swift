@@ -58,7 +58,10 @@ enum ServerCalls {
             throw .badRequest("dpop_jkt must be the SHA-256 thumbprint of a JWK, in base64url.")
         }
         var preview: DeviceClass?
-        if body.flags["preview"] ?? (request.query?["preview"] == "true") {
+        guard let isPreview = request.flag("preview") else {
+            throw .badRequest("preview must be true or false.")
+        }
+        if body.flags["preview"] ?? isPreview {
             let name = body.texts["device_class"] ?? DeviceClass.phone.name
             guard let device = DeviceClass(named: name) else {
                 throw .badRequest(

@@ -85,6 +85,28 @@ struct GrantTests {
         #expect(try client.active("A") == ["X"])
     }
 
+    @Test("an end may come as a text, and an empty text is no end", arguments: StoreKind.allCases)
+    func texts(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind)
+        try client.makeUser("A")
+        let given = try grant(client, "A", #"{"id":"X","expires":"\#(GrantTests.later)"}"#)
+        #expect(given.status == 200 && given.body.contains(#""expires":\#(GrantTests.later),"#), "\(given)")
+        let endless = try grant(client, "A", #"{"id":"Y","expires":""}"#)
+        #expect(endless.status == 200 && !endless.body.contains("expires"), "\(endless)")
+        let wrong = try grant(client, "A", #"{"id":"Z","expires":"soon"}"#)
+        #expect(wrong.status == 400 && wrong.body.contains("expires"), "\(wrong)")
+        #expect(try client.active("A") == ["X", "Y"])
+    }
+
+    @Test("explain is true or false", arguments: [("true", 200), ("false", 200), ("1", 400), ("", 400), ("TRUE", 400)])
+    func explain(_ value: String, _ status: Int) throws {
+        let client = try AccessClient(.memory)
+        try client.makeUser("A")
+        let answer = try client.call("GET", "/v3/users/A/entitlements?explain=\(value)")
+        #expect(answer.status == status, "\(answer)")
+        if status == 400 { #expect(answer.body.contains("explain must be true or false"), "\(answer)") }
+    }
+
     @Test("refuses in the vendor's words and order", arguments: StoreKind.allCases)
     func refuses(_ kind: StoreKind) throws {
         let client = try AccessClient(kind)

@@ -213,6 +213,8 @@ struct CodeTests {
         #expect(tablet["would_be_active"] as? Bool == false && (tablet["would_deactivate"] as? [Any])?.isEmpty == true)
         let asked = try client.call("POST", "/users/auth-code?preview=true", #"{"external_id":"e1"}"#, key: client.key)
         #expect(asked.json["preview"] != nil)
+        let wrong = try client.call("POST", "/users/auth-code?preview=1", #"{"external_id":"e1"}"#, key: client.key)
+        #expect(wrong.status == 400 && wrong.code == "BAD_REQUEST", "\(wrong)")
         #expect(try client.config(phone.token).isActive == true, "nothing has happened yet")
     }
 
