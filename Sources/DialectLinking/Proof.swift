@@ -15,13 +15,13 @@ package final class ProofChecker: Sendable {
         var young: Set<Hash128> = []
         var old: Set<Hash128> = []
         var turnAt: Int64 = 0
+        /// The earlier process may have seen proofs from before this moment.
+        var beganAt: Int64 = 0
         /// The younger proofs of each app.
         var ofApps: [AppID: Int] = [:]
     }
 
     private let seen = Monitor(Seen())
-    /// The earlier process may have seen proofs from before this start.
-    private let beganAt: Int64
 
     /// The greatest distance of a proof's time from the server's time.
     package static let windowSeconds: Int64 = 60
@@ -30,7 +30,7 @@ package final class ProofChecker: Sendable {
     /// The same for one app: whoever has one app's secret must not keep the installs of others out.
     static let proofsOfAppAtMost = proofsAtMost / 4 * 3
 
-    package init(now: Instant) { beganAt = now.milliseconds / 1000 }
+    package init(now: Instant) { seen.withLock { $0.beganAt = now.milliseconds / 1000 } }
 
     static let invalid = "INVALID_DPOP_PROOF"
 
@@ -89,7 +89,7 @@ package final class ProofChecker: Sendable {
                 "The DPoP proof is for another call: htm and htu must be the method and the address of this call.")
         }
         let seconds = now.milliseconds / 1000
-        guard let issuedAt, issuedAt >= beganAt, issuedAt >= seconds - ProofChecker.windowSeconds,
+        guard let issuedAt, issuedAt >= beganAt(seconds), issuedAt >= seconds - ProofChecker.windowSeconds,
             issuedAt <= seconds + ProofChecker.windowSeconds
         else { throw fault("The DPoP proof is not from now; make a new one, by the clock of the Date field.") }
         if let token {
@@ -105,13 +105,22 @@ package final class ProofChecker: Sendable {
         return thumbprint
     }
 
+    /// The begin of this process. If the clock was ahead at the start, the first look after its correction is the begin.
+    private func beganAt(_ seconds: Int64) -> Int64 {
+        seen.withLock { seen in
+            seen.beganAt = min(seen.beganAt, seconds)
+            return seen.beganAt
+        }
+    }
+
     /// Records a proof, and refuses a proof that the server has seen before.
     private func note(_ proof: Hash128, of app: AppID?, at seconds: Int64) throws(LinkingError) {
         enum Outcome { case new, repeated, full }
         let outcome: Outcome = seen.withLock { seen in
-            if seconds >= seen.turnAt {
-                // A proof with a time in the future stays valid for two windows.
-                seen = Seen(young: [], old: seen.young, turnAt: seconds + 2 * ProofChecker.windowSeconds + 1)
+            // A proof with a time in the future stays valid for two windows. A later turn is from before a clock was set back.
+            let turnAt = seconds + 2 * ProofChecker.windowSeconds + 1
+            if seconds >= seen.turnAt || seen.turnAt > turnAt {
+                seen = Seen(young: [], old: seen.young, turnAt: turnAt, beganAt: seen.beganAt)
             }
             if seen.young.contains(proof) || seen.old.contains(proof) { return .repeated }
             if seen.young.count >= ProofChecker.proofsAtMost { return .full }

@@ -214,6 +214,27 @@ struct ProofTests {
         }
     }
 
+    @Test(
+        "a clock that was ahead at the start refuses no proof after its correction",
+        arguments: stores.filter(\.isDurable))
+    func clockAhead(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let key = InstallKeyPair()
+        let user = try client.user("e1", key)
+        let ahead: Int64 = 41 * 86_400_000
+        client.clock.advance(milliseconds: ahead)
+        let restarted = try client.restarted()
+        _ = try restarted.user("e2", InstallKeyPair(2))
+        client.clock.advance(milliseconds: -ahead)
+        let fields = [
+            ("Authorization", "DPoP \(user.token)"), restarted.prove(key, "GET", "/sdk/person", token: user.token),
+        ]
+        let answer = try restarted.call("GET", "/sdk/person", fields: fields)
+        #expect(answer.status == 200, "\(answer)")
+        // Each proof is still good once.
+        #expect(try restarted.call("GET", "/sdk/person", fields: fields).code == "INVALID_DPOP_PROOF")
+    }
+
     @Test("a key that is named has to be proved, and be a public one of a kind that is known")
     func named() throws {
         let client = try LinkingClient(.memory)
