@@ -86,6 +86,10 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     /// The finding before the search, for a search that begins again.
     private let empty: Finding
     private var way: Way?
+    /// What the first reading of columns saw.
+    private var moment: RunReading.Moment?
+    /// The people of the user at the first reading of columns; nil before it. A claim in between changes no count.
+    private var own: [UInt64]?
     /// The first row number that the finding has not taken from runs.
     private var start: Int64 = 0
     /// The runs whose finding the search may keep, while it takes them.
@@ -94,7 +98,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     private var isFinishing = false
     /// Whether an earlier reading has begun. The first one waits in the queue of small reads, so it does little.
     private var hasBegun = false
-    /// How often the search has begun again because a row was gone.
+    /// How often the search has begun again because rows were gone.
     private var restarts = 0
 
     /// Runs that follow each other, and whose rows all count: ``finding`` is theirs alone.
@@ -171,7 +175,8 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         }
         if way != .rows {
             for _ in 0..<RowSearch.attempts where way != .rows {
-                guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
+                let begun = try RunReading(kind, in: filter.project, isBegun: way == .runs, as: moment, snapshot)
+                guard var reading = begun else {
                     turnToRows()
                     break
                 }
@@ -206,13 +211,15 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     ) throws(StoreFault) -> Bool? {
         var conditions = filter.conditions(kind, snapshot.hash)
         if let people, let wanted = filter.user {
-            var own: [UInt64] = []
-            for person in people where try users.user(of: person, snapshot)?.key == wanted {
+            var own = self.own ?? []
+            for person in self.own == nil ? people : [] where try users.user(of: person, snapshot)?.key == wanted {
                 own.append(UInt64(bitPattern: person.rawValue))
             }
+            if Finding.takesColumns, conditions.isComplete { self.own = own }
             conditions.columns.append((.person, own))
         }
         if Finding.takesColumns, conditions.isComplete {
+            if try beginsAgain(&reading) { return nil }
             return try goOnInColumns(&reading, conditions, snapshot)
         }
         var range = filter.range
@@ -225,6 +232,21 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         return true
     }
 
+    /// Begins again if rows that the search must still take are gone. Otherwise notes what the first reading sees.
+    private mutating func beginsAgain(_ reading: inout RunReading) throws(StoreFault) -> Bool {
+        if try reading.hasLost(from: start) {
+            beginAgain()
+            restarts += 1
+            return true
+        }
+        if moment == nil { moment = try reading.asMoment() }
+        return false
+    }
+
+    /// The columns that a reading looks at. A search that has begun again several times looks at all columns in one reading, so that
+    /// nothing can happen in between.
+    private var columnsAtMost: Int { restarts < RowSearch.attempts ? RowSearch.columnsInOneReading : .max }
+
     /// Looks at the columns of further runs; false when the search is complete, and nil if a run is replaced.
     private mutating func goOnInColumns(
         _ reading: inout RunReading, _ conditions: RunConditions, _ snapshot: any Snapshot
@@ -235,7 +257,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         var lookedAt = 0
         var next = reading.runs.firstIndex { $0.head.end > start } ?? reading.runs.count
         while next < reading.runs.count {
-            guard lookedAt < RowSearch.columnsInOneReading else { return true }
+            guard lookedAt < columnsAtMost else { return true }
             let first = next
             // Runs can become one long run between two readings, and then the search has counted some of its rows already.
             let isWhole = reading.runs[next].head.first >= start
@@ -321,6 +343,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
 
     private mutating func beginAgain() {
         (finding, place, start, stretch, isFinishing) = (empty, filter.range.after, 0, nil, false)
+        (moment, own) = (nil, nil)
     }
 
     /// Gives the matching rows of a run to a finding.

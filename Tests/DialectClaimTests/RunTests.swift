@@ -95,14 +95,31 @@ struct RunTests {
             let funnel = #"{"name":"Cart","steps":[{"step":"cart"}]}"#
             _ = try client.call("PUT", "/onym/v1/funnels/cart", funnel, key: server.credentials.adminKey)
             for start in stride(from: 0, to: Self.people, by: 50) {
-                let users = (start..<start + 50).map { "\($0 < 500 ? "owl_anon" : "user")_\($0)" }
-                let events = users.flatMap {
-                    [OwlClient.event($0, "metric:load:fail"), OwlClient.event($0, "step:cart")]
+                let events = (start..<start + 50).flatMap { number in
+                    [
+                        OwlClient.event(Self.user(number), "metric:load:fail", id: Self.event(number)),
+                        OwlClient.event(Self.user(number), "step:cart"),
+                    ]
                 }
                 let answer = try client.ingest(events)
                 precondition(answer.body.contains(#""rejected":0"#), "\(answer)")
             }
             for number in 0..<20 { try claim(number) }
+        }
+
+        private static func user(_ number: Int) -> String { "\(number < 500 ? "owl_anon" : "user")_\(number)" }
+
+        private static func event(_ number: Int) -> String { "aaaaaaaa-0000-4000-8000-\(100_000_000_000 + number)" }
+
+        /// Imports the first event of some users again, on a screen of another name.
+        func correct(_ numbers: [Int], _ screen: Int) throws {
+            let events = numbers.map { number in
+                let more = #","screen_name":"s\#(screen)""#
+                return OwlClient.event(Self.user(number), "metric:load:fail", id: Self.event(number), more: more)
+            }
+            let key = server.credentials.claimImportKey
+            let answer = try OwlClient(server).ingest(events, bundle: nil, path: "/v1/import", key: key)
+            precondition(answer.body == #"{"accepted":0,"updated":\#(numbers.count),"rejected":0}"#, "\(answer)")
         }
 
         /// Claims an anonymous id for a user. Then one user fewer has events.
@@ -156,6 +173,38 @@ struct RunTests {
                 },
             ]
         }
+    }
+
+    @Test("a count and a metric in several readings take each event once, also if imports correct it in between")
+    func corrections() throws {
+        guard StoreKind.allCases.contains(.sqlite) else { return }
+        let many = try ManyPeople()
+        try Patience.until { try end(many.server.store) >= 4 * 20_000 / 8192 * 8192 }
+        let people = ManyPeople.people
+        let metric = "/v1/projects/\(try OwlClient(many.server).project())/metrics/load/query?data_mode=all"
+        let next = Monitor(0)
+        // The first events, events of the middle, and the last events, which are in no run.
+        let places: [(name: String, numbers: @Sendable (Int) -> [Int])] = [
+            ("first", { [$0] }), ("middle", { [people / 2 + $0] }), ("last", { [people - 1 - $0] }),
+            ("all", { [1000 + $0, people / 4 * 3 + $0, people - 300 - $0] }),
+        ]
+        for (name, numbers) in places {
+            let correct: @Sendable () -> Void = {
+                let number = next.withLock { next in
+                    defer { next += 1 }
+                    return next
+                }
+                do { try many.correct(numbers(number), number) } catch { Issue.record(error) }
+            }
+            let counted = try many.read("/v1/events/count?data_mode=all", correct)
+            #expect(counted.answer["count"] as? Int == 2 * people && counted.readings > 2, "\(name): \(counted)")
+            #expect(counted.answer["unique_users"] as? Int == people - 20, "\(name): \(counted)")
+            let measured = try many.read(metric, correct)
+            let total = (measured.answer["aggregation"] as? [String: Any])?["total_count"]
+            #expect(total as? Int == people && measured.readings > 2, "\(name): \(measured)")
+        }
+        #expect(try many.read("/v1/events/count?data_mode=all").answer["count"] as? Int == 2 * people)
+        #expect(try findings(many.server.store).allSatisfy { $0 != "run_rows" })
     }
 
     @Test("the users of many people are found in several readings, and are right whatever changes in between")

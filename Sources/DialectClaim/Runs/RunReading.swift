@@ -80,6 +80,8 @@ struct RunReading {
     let runs: [RowRun]
     private let snapshot: any Snapshot
     private let erased: Set<UInt64>
+    /// What the first reading of a search saw; nil for a first reading.
+    private let moment: Moment?
     /// The rows that retention removes or has removed.
     private let expired: ExpiredRows?
     private var removed: [Int64: RemovedRows] = [:]
@@ -87,15 +89,27 @@ struct RunReading {
     /// The limit of rows that a search reads instead of runs. Beyond it, the search reads all its rows as if there were no runs.
     private static let laterRowsAtMost: Int64 = 20_000
 
+    /// What the first reading of a search saw. Later readings take the rows that there were, so that an import in between neither
+    /// counts an event twice nor takes it away: it supersedes a row, and adds one with a later number.
+    struct Moment: Sendable {
+        /// The last row that counts.
+        let last: Int64
+        /// The number of the first row that no run had.
+        fileprivate let tail: Int64
+        fileprivate let removed: [Int64: RemovedRows]
+        fileprivate let erased: Set<UInt64>
+    }
+
     /// Nil if the kind has no runs, or if too many rows are in no run yet.
     ///
     /// - Parameters:
     ///   - kind: the kind of the rows.
     ///   - project: the project of the rows.
     ///   - isBegun: whether the search has read runs before. Then more rows may be in no run.
+    ///   - moment: what the first reading of the search saw; nil for a first reading, and for a page.
     ///   - snapshot: the facts.
     init?(
-        _ kind: RowKind, in project: ProjectID, isBegun: Bool, _ snapshot: any Snapshot
+        _ kind: RowKind, in project: ProjectID, isBegun: Bool, as moment: Moment?, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard let columns = RunColumn.columns(of: kind) else { return nil }
         // The erased people come first: a run in the list has their rows only if the reading knows them.
@@ -112,6 +126,8 @@ struct RunReading {
             tail.end - end <= RowRun.numbersAtMost
         else { return nil }
         (self.kind, self.project, self.columns, self.snapshot) = (kind, project, columns, snapshot)
+        self.moment = moment
+        removed = moment?.removed ?? [:]
         runs = list.runs.map { $0.run(kind, in: project, snapshot) } + [tail.run(from: end)]
         expired = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
     }
@@ -130,6 +146,39 @@ struct RunReading {
                 : EventMembers(row.row.body, revision: revision, parser)
             return members.map { RunRow(row, $0, columns, in: project, facts.hash) }
         }
+    }
+
+    // MARK: - Several readings
+
+    /// What later readings of the search take from this one.
+    mutating func asMoment() throws(StoreFault) -> Moment {
+        try readRemoved()
+        let tail = runs[runs.count - 1].head
+        let last = tail.count == 0 ? tail.first - 1 : tail.end - 1
+        return Moment(last: last, tail: tail.first, removed: removed, erased: erased)
+    }
+
+    /// Whether rows that the search must still take are gone since its first reading: rows of people that were erased, or superseded
+    /// rows that were in no run. Runs keep superseded rows.
+    ///
+    /// - Parameter start: the first number that the search has not taken.
+    func hasLost(from start: Int64) throws(StoreFault) -> Bool {
+        guard let moment else { return false }
+        if !erased.isSubset(of: moment.erased) { return true }
+        let first = max(start, moment.tail)
+        guard first <= moment.last else { return false }
+        for range in first >> 16...moment.last >> 16 {
+            let present = RemovedRows(packed: try snapshot.document(RemovedRows.key(of: range)))
+            let before = moment.removed[range] ?? RemovedRows(packed: nil)
+            if present.count == before.count { continue }
+            let numbers = max(first, range << 16)...min(moment.last, (range + 1) << 16 - 1)
+            let isLost = numbers.contains { number in
+                let row = RowNumber(rawValue: number)
+                return present.contains(row) && !before.contains(row)
+            }
+            if isLost { return true }
+        }
+        return false
     }
 
     // MARK: - Matching
@@ -164,7 +213,9 @@ struct RunReading {
         _ run: RowRun, _ conditions: RunConditions, _ range: RowsByTime, from start: Int64 = 0
     ) throws(StoreFault) -> RunMatch? {
         let head = run.head
-        guard head.count > 0, head.end > start, !(expired?.includes(head) ?? false) else { return RunMatch.none }
+        guard head.count > 0, head.end > start, head.first <= last, !(expired?.includes(head) ?? false) else {
+            return RunMatch.none
+        }
         if let since = range.since, head.until < since.milliseconds { return RunMatch.none }
         if let until = range.until, head.since >= until.milliseconds { return RunMatch.none }
         if let after = range.after {
@@ -244,6 +295,7 @@ struct RunReading {
         var numbers: RowRun.Numbers?
         var times: [Int64]?
         var start: Int64 = 0
+        var last = Int64.max
         var removed: [Int64: RemovedRows] = [:]
         var expired: ExpiredRows?
         var since = Int64.min
@@ -256,7 +308,8 @@ struct RunReading {
         func includes(_ row: Int) -> Bool {
             guard let numbers else { return true }
             let number = numbers[row]
-            if number < start || removed[number >> 16]?.contains(RowNumber(rawValue: number)) ?? false { return false }
+            if number < start || number > last { return false }
+            if removed[number >> 16]?.contains(RowNumber(rawValue: number)) ?? false { return false }
             guard let times else { return true }
             let place = (at: times[row], number: number)
             if place.at < since || place.at >= until { return false }
@@ -277,9 +330,9 @@ struct RunReading {
             (range.since.map { head.since < $0.milliseconds } ?? false)
             || (range.until.map { head.until >= $0.milliseconds } ?? false) || range.after != nil || isExpiring(head)
         var test = PlaceTest()
-        guard hasRemoved || isCut || head.first < start else { return test }
+        guard hasRemoved || isCut || head.first < start || head.end - 1 > last else { return test }
         guard let numbers = try run.numbers() else { return nil }
-        (test.numbers, test.start) = (numbers, start)
+        (test.numbers, test.start, test.last) = (numbers, start, last)
         if hasRemoved { for range in RunReading.ranges(of: head) { test.removed[range] = removed[range] } }
         guard isCut else { return test }
         guard let times = try run.times() else { return nil }
@@ -288,6 +341,9 @@ struct RunReading {
         test.after = range.after.map { ($0.at.milliseconds, $0.number.rawValue) }
         return test
     }
+
+    /// The last row that counts.
+    var last: Int64 { moment?.last ?? .max }
 
     /// Whether the reading knows no erased person whose rows runs may still have.
     var hasNoErased: Bool { erased.isEmpty }
@@ -312,10 +368,11 @@ struct RunReading {
         }
     }
 
-    /// Reads which rows of all runs are superseded.
+    /// Reads which rows of all runs are superseded, as far as the reading does not know it.
     mutating func readRemoved() throws(StoreFault) {
         var ranges: Set<Int64> = []
         for run in runs { ranges.formUnion(RunReading.ranges(of: run.head)) }
+        ranges.subtract(removed.keys)
         let found = try snapshot.documents(ranges.map { RemovedRows.key(of: $0) })
         for range in ranges { removed[range] = RemovedRows(packed: found[RemovedRows.key(of: range)]) }
     }

@@ -140,7 +140,7 @@ extension RunReading {
         try readRemoved()
         return runs.map { run in
             let head = run.head
-            if !head.isSplit || hasRemoved(head) || isExpiring(head) { return false }
+            if !head.isSplit || head.end - 1 > last || hasRemoved(head) || isExpiring(head) { return false }
             if let since = range.since, head.since < since.milliseconds { return false }
             if let until = range.until, head.until >= until.milliseconds { return false }
             return true
