@@ -111,14 +111,28 @@ package final class FailingStore: Store {
         try failIfPlanned(.read)
         if let act = beforeReading.withLock(\.self), FailingStore.isReader { act() }
         guard readings.withLock({ $0.areHeld }), FailingStore.isReader else {
-            return try store.read(until: limit, body)
+            return try readCounted(until: limit, body)
         }
         readings.change { $0.held += 1 }
         defer { readings.change { $0.held -= 1 } }
         while !limit.isOver() { _ = readings.wait(milliseconds: 1) { $0.areHeld ? nil : true } }
         try limit.check()
-        return try store.read(until: limit, body)
+        return try readCounted(until: limit, body)
     }
+
+    private func readCounted<Result>(
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        guard let counter = readCounter.withLock(\.self), FailingStore.isReader else {
+            return try store.read(until: limit, body)
+        }
+        return try store.read(until: limit) { snapshot throws(StoreFault) in
+            try body(CountedSnapshot(base: snapshot, counter: counter))
+        }
+    }
+
+    /// Counts what calls read; nil if nobody counts.
+    package let readCounter = Monitor<ReadCounter?>(nil)
 
     /// Whether this is one of the threads that read for calls.
     private static var isReader: Bool {
