@@ -96,6 +96,31 @@ struct EventReadTests {
         }
     }
 
+    @Test("two filters together find the rows of both", arguments: StoreKind.allCases)
+    func pairs(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        // One value of each filter that finds some rows, and one that finds none.
+        let single = EventReadTests.filterCases.filter { $0.0.split(separator: "=").count == 2 && !$0.0.contains("&") }
+        func name(_ query: String) -> Substring { query.prefix { $0 != "=" } }
+        var tried = 0
+        for (place, (one, first)) in single.enumerated() {
+            for (other, second) in single[(place + 1)...] where name(one) != name(other) {
+                // A cursor is no filter, and an app makes the project of no effect.
+                let names = [name(one), name(other)]
+                if names.contains("cursor") || names == ["app_id", "project_id"] { continue }
+                let mode = names.contains("data_mode") ? "" : "&data_mode=all"
+                let query = "\(one)&\(other)\(mode)"
+                let page = try read(client, "/v1/events?order=asc&\(query)")
+                let found = (page["events"] as? [[String: Any]] ?? []).compactMap { $0["message"] as? String }
+                let expected = first.filter(second.contains)
+                #expect(found == expected, "\(query)")
+                #expect(try read(client, "/v1/events/count?\(query)")["count"] as? Int == expected.count, "\(query)")
+                tried += 1
+            }
+        }
+        #expect(tried > 250, "\(tried) pairs")
+    }
+
     static let refusedCases: [(String, String)] = [
         ("level=loud,info,x", "Unknown log level(s): loud, x. Allowed: info, debug, warn, error"),
         ("since=yesterday", "Invalid time input: \"yesterday\". Use relative (e.g. 1h, 30m, 7d) or ISO 8601 format."),

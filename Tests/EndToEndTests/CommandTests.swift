@@ -127,6 +127,21 @@ struct CommandTests {
         #expect(try store.doctor().code == 0)
     }
 
+    @Test("shows the calls whose types the rules do not have, as long as the server runs")
+    func unmatched() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        #expect(try !onym(store, "strategy", "show").output.contains("unmatched_types"))
+        for _ in 1...2 { _ = try store.identify(#"{"other2":"x"}"#, server.client) }
+        _ = try store.identify(#"{"push_token":"x"}"#, server.client)
+        let shown = try onym(store, "strategy", "show").output
+        #expect(shown.contains("\nunmatched_types  other2 2, push_token 1\n"), "\(shown)")
+        let document = try onym(store, "strategy", "show", "--json").output
+        #expect(try object(document)["unmatched_types"] as? [String: Int] == ["other2": 2, "push_token": 1])
+        #expect(server.stop() == 0)
+        #expect(try !onym(store, "strategy", "show").output.contains("unmatched_types"))
+    }
+
     @Test("finds a person by a value without its type, and lists the people if several hold the value")
     func untyped() throws {
         let store = try Store()

@@ -568,6 +568,20 @@ def rules_that_another_person_changed_stay(scene):
 
 
 @story
+def types_outside_the_rules_are_told(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/rules")
+    expect(tab.page.get_by_text("is in force.")).to_be_visible()
+    told = tab.page.get_by_text("Calls since the start named types that the hierarchy does not have:")
+    expect(told).to_have_count(0)
+    for _ in range(2):
+        scene.server.identify(other2="x")
+    tab.page.reload()
+    expect(told).to_contain_text("other2 (2).")
+    check_page(tab, "unmatched types")
+
+
+@story
 def a_part_of_a_value_is_found(scene):
     scene.ada()
     people = [scene.server.identify(customerid=f"user-{number}") for number in range(203)]
