@@ -25,6 +25,25 @@ package struct ExpiredRows: Equatable, Sendable {
         return packer.bytes
     }
 
+    /// The document of this end.
+    ///
+    /// - Parameter former: the document before. An end that lay in the future has removed rows that are younger than this end, so
+    ///   the document also has the latest end of all.
+    func packed(after former: [UInt8]?) -> [UInt8] {
+        guard let latest = ExpiredRows.latest(packed: former), latest > before else { return packed }
+        var packer = Packer()
+        packer.add(plain: packed)
+        packer.add(latest)
+        return packer.bytes
+    }
+
+    /// The latest end of all, up to which rows may be gone; nil without an end.
+    package static func latest(packed: [UInt8]?) -> Instant? {
+        var unpacker = Unpacker(packed ?? [])
+        guard let before = unpacker.instant(), unpacker.integer() != nil else { return nil }
+        return unpacker.instant() ?? before
+    }
+
     /// Whether another end takes the place of this one: a later one, or any if this one lies in the future. Such an end was set while the
     /// clock was ahead, and would keep all newer rows until the clock came there again.
     package func isEarlier(than other: Instant, at now: Instant) -> Bool { before < other || before > now }
@@ -84,10 +103,9 @@ package struct ExpireRows: Act {
         var changes: [Change] = []
         for (kind, end) in ends.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             let key = ExpiredRows.key(of: kind, in: project)
-            if let known = ExpiredRows(packed: view.document(key)), !known.isEarlier(than: end.before, at: stamp.at) {
-                continue
-            }
-            changes.append(.documentPut(key, .nobody, end.packed))
+            let former = view.document(key)
+            if let known = ExpiredRows(packed: former), !known.isEarlier(than: end.before, at: stamp.at) { continue }
+            changes.append(.documentPut(key, .nobody, end.packed(after: former)))
         }
         if let history {
             let known = HistoryEnd(packed: view.document(HistoryEnd.key(of: project)))

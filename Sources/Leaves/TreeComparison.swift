@@ -56,7 +56,7 @@ package struct TreeComparison<Facts: StoredFacts> {
         let ends = try store.documents(.historyEnd).compactMap { HistoryEnd(packed: $0.body)?.call.rawValue }
         balance = FactBalance(hash, historyEnd: ends.max() ?? 0)
         for document in try store.documents(.expiredRows) {
-            expired[document.key] = ExpiredRows(packed: document.body)?.before.milliseconds
+            expired[document.key] = ExpiredRows.latest(packed: document.body)?.milliseconds
         }
     }
 

@@ -220,6 +220,16 @@ struct RowsContractTests {
                 #expect(try snapshot.document(ExpiredRows.key(of: .metric, in: World.project)) == nil)
             }
         }
+        // An end in the future goes back, and the document still says up to where rows may be gone.
+        let future = fixture.clock.now.milliseconds + 50
+        for wanted in [end(future, 9), end(20, 9), end(30, 9)] {
+            _ = try fixture.process(ExpireRows([.event: wanted]))
+            let document = try fixture.store.read { snapshot throws(StoreFault) in
+                try snapshot.document(ExpiredRows.key(of: .event, in: World.project))
+            }
+            #expect(ExpiredRows(packed: document) == wanted)
+            #expect(ExpiredRows.latest(packed: document)?.milliseconds == future)
+        }
     }
 
     @Test("superseded versions lose their content up to a call, and the others keep it", arguments: StoreKind.allCases)
