@@ -215,6 +215,10 @@ struct CallMaker {
             guard let source = some("issue"), source != issue else { return nil }
             if deed == .partIssues { return claim("DELETE", path + "/merges/\(source)", nil, agent: true) }
             return claim("POST", path + "/merge", #"{"source_issue_id":"\#(source)"}"#, agent: true)
+        case .retention:
+            guard let project = some("claim_project") else { return nil }
+            return claim(
+                "PATCH", "/v1/projects/\(project)", #"{"retention_days_events":\#(3 + chance.below(20))}"#, agent: true)
         case .reserve:
             let number = chance.below(CallMaker.contents.count)
             let content = Array(CallMaker.contents[number].utf8)

@@ -8,7 +8,7 @@ package enum Deed: String, CaseIterable, Sendable {
     // Claim.
     case claim, ingest, importEvents, properties, define, feedback, deleteFeedback, questionnaire, respond,
         reviewResponse, reserve, storeFile, readFile, deleteFile, comment, editComment, review,
-        issueStatus, mergeIssues, partIssues
+        issueStatus, mergeIssues, partIssues, retention
     // Entitlements.
     case accessUser, accessIdentity, grant, revoke, purchase, restore, accessProperties, attribution,
         storeOptions, catalog, transfer, undoTransfer
@@ -49,6 +49,7 @@ package enum Deed: String, CaseIterable, Sendable {
         case .review: [ReviewFeedback.self]
         case .issueStatus: [SetIssueStatus.self]
         case .mergeIssues, .partIssues: [MergeIssues.self]
+        case .retention: [Administer.self, ExpireRows.self]
         case .accessUser: [MakeAccessUser.self]
         case .accessIdentity: [LinkAccessIdentity.self]
         case .grant: [GrantAccess.self]
@@ -114,7 +115,7 @@ package enum Deed: String, CaseIterable, Sendable {
         (MakeConsoleLink.self, "ConsoleSessionTests"),
         (OpenConsole.self, "ConsoleDoorTests"),
         (CloseConsole.self, "ConsoleDoorTests"), (NoteConsoleUse.self, "ConsoleDoorTests"),
-        (KeepRuns.self, "RunTests"), (ExpireRows.self, "RetentionTests"),
+        (KeepRuns.self, "RunTests"),
         (TakeStoreNews.self, "AppleNotificationTests"),
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),
         (KeepStoreNotice.self, "NoticeTests"), (NoteStoreNotices.self, "NoticeTests"),
@@ -176,6 +177,7 @@ package enum Deed: String, CaseIterable, Sendable {
         case .storeFile: Array(repeating: .reserve, count: 6)
         case .readFile, .deleteFile: [.reserve, .storeFile, .reserve, .storeFile, .reserve, .storeFile]
         case .comment, .review, .deleteFeedback: [.feedback]
+        case .retention: [.feedback, .ingest, .ingest]
         case .editComment: [.feedback, .comment, .comment]
         case .joinUsers: [.strategy]
         // Equal user ids are two people only as long as the rule is off.

@@ -88,12 +88,16 @@ package struct History: Sendable {
         case 3: common += [.code, .code, .redeem, .redeem, .redeem, .late]
         default: break
         }
+        // Rows grow old only by the clock.
+        let growsOld = seed % 7 == 3
+        if growsOld { common += [.ingest, .ingest, .ingest, .retention, .retention] }
         var steps: [Step] = []
         for _ in 0..<count {
             if faultRate > 0, faults.below(100) < faultRate {
                 // What a failed sync has lost shows after the next power cut only, so some lives have little else.
                 steps.append(seed % 5 == 4 && faults.oneIn(2) ? History.lostSync(&faults) : History.fault(&faults))
             }
+            if growsOld, faults.oneIn(12) { steps += [.jump(milliseconds: 86_400_000 * Int64(1 + faults.below(9)))] }
             let list = chance.oneIn(2) ? common : Deed.allCases
             func pick() -> Deed {
                 let deed = chance.pick(list) ?? .identify
@@ -130,7 +134,7 @@ package struct History: Sendable {
 
     /// A fault that can come into the way of every deed.
     package enum Fault: String, CaseIterable {
-        case read, write, sync, full, power
+        case read, write, sync, full, power, clock, wire
 
         fileprivate func step(_ chance: inout Chance) -> Step {
             switch self {
@@ -139,6 +143,9 @@ package struct History: Sendable {
             case .sync: .fail(.sync, skip: 0, times: 1)
             case .full: .fill(room: chance.below(3000))
             case .power: .powerCutWithin(changes: chance.below(4))
+            case .clock: .jump(milliseconds: chance.oneIn(2) ? 90_000 : -90_000)
+            // The way of a call follows from its own seed.
+            case .wire: .pass(milliseconds: 1)
             }
         }
     }
@@ -223,7 +230,7 @@ package struct Coverage: Sendable {
     /// How often each deed was answered with each status; 0 for no answer.
     package var answers: [Deed: [Int: Int]] = [:]
 
-    package static let faults = ["none", "read", "write", "sync", "truncate", "shm", "full", "power"]
+    package static let faults = ["none", "read", "write", "sync", "truncate", "shm", "full", "power", "clock", "wire"]
 
     /// Lives until a deed has succeeded and has met each fault, as far as it can.
     ///
@@ -238,7 +245,7 @@ package struct Coverage: Sendable {
         return nil
     }
 
-    /// What a deed has not met yet: a success, and each fault of writing. Most deeds find all that they read in memory, so a fault of
+    /// What a deed has not met yet: a success, each fault of writing, a jump of the clock and a crooked way over the wire. Most deeds find all that they read in memory, so a fault of
     /// reading comes into their way rarely, and into some never.
     package func missing(of deed: Deed) -> [String] {
         let faults = deed.onlyReads ? [] : History.Fault.allCases.filter { $0 != .read }.map(\.rawValue)

@@ -43,6 +43,12 @@ struct Life {
     private var isDisturbed = false
     /// Whether two identities may own one purchase, because the project's strategy has been to copy.
     private var mayShare = false
+    /// How far the clock went ahead, and until when the server has to doubt it, by the clock that only counts.
+    private var doubt: (milliseconds: Int64, until: UInt64) = (0, 0)
+    /// Whether the clock jumped since the last call.
+    private var hasJumped = false
+    /// The ends of retention that the journal has, and the number of its entries that were looked at.
+    private var ends: (all: [ExpiredRows], lookedAt: Int) = ([], 0)
     /// What a follower of the feed has read: the changes, and where it stands.
     private var feed: (after: Int64, lines: [String]) = (0, [])
 
@@ -89,7 +95,13 @@ struct Life {
         case .fill(let room): machine.disk.faults.room = room
         case .makeRoom: machine.disk.faults.room = nil
         case .slowSyncs(let milliseconds): machine.disk.faults.syncNanoseconds = milliseconds * 1_000_000
-        case .jump(let milliseconds): machine.jump(byMilliseconds: milliseconds)
+        case .jump(let milliseconds):
+            // The server has noticed the jump before.
+            machine.step()
+            try checkRetention(at: place)
+            machine.jump(byMilliseconds: milliseconds)
+            noteJump(milliseconds)
+            hasJumped = true
         case .pass(let milliseconds):
             machine.pass(milliseconds: milliseconds)
             machine.step()
@@ -109,6 +121,7 @@ struct Life {
             machine.step()
         }
         guard machine.isHealthy else { throw fail("ready", place, "the server did not recover without faults") }
+        try checkOldRows(at: place)
         try checkErased(at: place)
         machine.stop()
         try rest(at: place)
@@ -192,7 +205,10 @@ struct Life {
         let before = machine.disk.happened
         let rows = machine.store?.counts.rows ?? 0
         let answer = machine.send(bytes, way)
-        let fault = machine.disk.happened.filter { $0.value != before[$0.key] ?? 0 }.keys.sorted().first ?? "none"
+        let fault =
+            machine.disk.happened.filter { $0.value != before[$0.key] ?? 0 }.keys.sorted().first
+            ?? (hasJumped ? "clock" : way.isPlain ? "none" : "wire")
+        hasJumped = false
         note(call, answer, at: place)
         if !way.leaves { try checkAnswered(call.deed, answer, at: place) }
         if let line = machine.overworked.lines.first { throw fail("work", place, line) }
@@ -378,7 +394,7 @@ struct Life {
         case .startImport: knowledge.learn("import", answer.text("id"))
         case .search, .modify, .undoAlias, .upload, .badUpload, .importEvents, .properties, .define, .deleteFeedback,
             .reviewResponse, .deleteFile, .editComment, .review, .issueStatus, .mergeIssues, .partIssues,
-            .accessIdentity, .attribution, .storeOptions, .grant, .revoke, .accessProperties, .catalog,
+            .retention, .accessIdentity, .attribution, .storeOptions, .grant, .revoke, .accessProperties, .catalog,
             .undoTransfer, .link, .hard, .check, .rows, .reset, .deleteUser, .disable, .linkingSettings,
             .revokeLinkingKey, .undoMerge, .undoSplit, .undoCall, .attach, .detach, .releaseDevice, .joinUsers,
             .sameUsers, .strategy,
@@ -437,8 +453,11 @@ extension Life {
         }
         if let finding = findings.first { throw fail("doctor", place, finding) }
         guard machine.hasMasterKey else { throw fail("master key", place, "the file has not the keys of the start") }
+        // A start knows no jump.
+        doubt = (0, 0)
         try readJournal(at: place, fromStart: true)
         try compareWithShadow(at: place)
+        try checkYoungRows(at: place)
         try checkPurchases(at: place)
         try checkInstalls(at: place)
         try checkFiles(at: place)
@@ -560,7 +579,86 @@ extension Life {
                 lastMade.person = person
             }
         }
+        try checkRetention(at: place)
     }
+
+    /// Notes a jump of the clock, which the server has to doubt for a while.
+    private mutating func noteJump(_ milliseconds: Int64) {
+        guard let machine, !isDisturbed, machine.isHealthy, milliseconds > 10_000 else {
+            doubt = (0, 0)
+            return
+        }
+        let rest = min(milliseconds / 10, Machine.retentionRestMilliseconds)
+        let before = machine.disk.now < doubt.until ? doubt : (0, 0)
+        doubt = (before.0 + milliseconds, max(before.1, machine.disk.now + UInt64(rest) * 1_000_000))
+    }
+
+    /// Retention ends no row that is younger than the fewest days, also by a clock that has just gone ahead.
+    private mutating func checkRetention(at place: Int) throws(History.Failure) {
+        guard let machine else { return }
+        let doubted = machine.disk.now < doubt.until ? doubt.milliseconds : 0
+        for entry in machine.shadow.settled[ends.lookedAt...] where entry.kind == .expireRows {
+            for case .documentPut(let key, _, let body) in entry.changes where key.kind == .expiredRows {
+                guard let end = ExpiredRows(packed: body) else {
+                    throw fail("retention", place, "an end of retention cannot be read")
+                }
+                let age = machine.wall.milliseconds - doubted - end.before.milliseconds
+                if age < Life.fewestDays * Life.day {
+                    throw fail("retention", place, "rows that are \(age) ms old go, with a doubt of \(doubted) ms")
+                }
+                if key == Life.endOfEvents { ends.all.append(end) }
+            }
+        }
+        ends.lookedAt = machine.shadow.settled.count
+    }
+
+    /// The rows that no end of retention takes are in the store.
+    private func checkYoungRows(at place: Int) throws(History.Failure) {
+        guard let machine, let store = machine.store else { return }
+        var young: Set<RowNumber> = []
+        for state in machine.shadow.facts.people.values {
+            for row in state.rows where row.row.kind == .event {
+                if !ends.all.contains(where: { $0.includes(at: row.row.at, row.number) }) { young.insert(row.number) }
+            }
+        }
+        let found: [StoredRow]
+        do throws(StoreFault) {
+            found = try store.read { snapshot throws(StoreFault) in try snapshot.rows(young.sorted()) }
+        } catch {
+            throw fail("retention", place, "the rows cannot be read: \(error)")
+        }
+        let missing = young.subtracting(found.map(\.number))
+        if let row = missing.min() { throw fail("retention", place, "row \(row.rawValue) is young, and gone") }
+    }
+
+    /// What is too old by the project's days gets its end, as soon as the clock is believed again.
+    private mutating func checkOldRows(at place: Int) throws(History.Failure) {
+        guard let machine, let store = machine.store else { return }
+        for _ in 0..<8 {
+            machine.pass(milliseconds: 200)
+            machine.step()
+        }
+        try readJournal(at: place)
+        let settings: ClaimSettings
+        do throws(StoreFault) {
+            settings = try store.read { snapshot throws(StoreFault) in
+                try snapshot.claimSettings(of: .project(ProjectID(rawValue: 1)))
+            }
+        } catch {
+            throw fail("retention", place, "the days cannot be read: \(error)")
+        }
+        guard let days = settings.retentionDays(or: [:])[.event], store.counts.rows > 0 else { return }
+        let body = machine.shadow.facts.documents[Life.endOfEvents]
+        let end = ExpiredRows(packed: body)?.before.milliseconds ?? .min
+        // Ends are at whole hours.
+        let wanted = machine.wall.milliseconds - Int64(days) * Life.day - 3_600_000 - 10_000
+        if end < wanted { throw fail("retention", place, "rows end at \(end), and not at \(wanted)") }
+    }
+
+    private static let day: Int64 = 86_400_000
+    /// The fewest days that a project can have.
+    private static let fewestDays: Int64 = 3
+    private static let endOfEvents = ExpiredRows.key(of: .event, in: ProjectID(rawValue: 1))
 
     /// The facts of the store are the facts that follow from its journal alone.
     private func compareWithShadow(at place: Int) throws(History.Failure) {

@@ -167,6 +167,7 @@ final class Machine {
             rounds: rounds, clock: { [clock] in clock.now }, monotonic: { [disk] in disk.now }, seed: seed)
         // Periodic work comes often, so that it meets faults too.
         surroundings.limits.foldMilliseconds = 300
+        surroundings.limits.retention.longestRestMilliseconds = Machine.retentionRestMilliseconds
         surroundings.limits.logMilliseconds = 200
         surroundings.limits.logBuckets = 1 << 10
         let counted = CountingStore(store, StepCounter { [overworked] in overworked.lines.append($0) })
@@ -357,6 +358,8 @@ final class Machine {
     /// The number of steps within which the next bytes of an answer come: a step takes a millisecond, and a store with a fault is tried
     /// again after two seconds at most.
     private static let stepsPerCall = 2500
+    /// The longest rest of retention after the clock went ahead.
+    static let retentionRestMilliseconds: Int64 = 600
     /// The bytes on the way to a client that reads nothing.
     private static let floodWindow = 16 * 1024
 }

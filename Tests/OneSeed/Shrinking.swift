@@ -31,9 +31,19 @@ extension History {
                     start += size
                 }
             }
-            if size == 1, !isShorter || tries >= budget { return (best, why, tries) }
+            if size == 1, !isShorter || tries >= budget { break }
             size = max(1, size / 2)
         }
+        // Then the numbers of the steps that are left, as long as one of them gets smaller.
+        for place in best.steps.indices {
+            while let smaller = best.steps[place].smaller {
+                var candidate = best.steps
+                candidate[place] = smaller
+                guard let found = fails(candidate) else { break }
+                (best.steps, why) = (candidate, found)
+            }
+        }
+        return (best, why, tries)
     }
 
     /// A test that lives this life.
@@ -53,6 +63,20 @@ extension History {
 }
 
 extension History.Step {
+    /// The same step with a smaller number; nil for a step without one.
+    fileprivate var smaller: History.Step? {
+        switch self {
+        case .fail(let operation, let skip, let times) where skip > 0 || times > 1:
+            .fail(operation, skip: skip / 2, times: max(1, times / 2))
+        case .powerCutWithin(let changes) where changes > 0: .powerCutWithin(changes: changes / 2)
+        case .fill(let room) where room > 0: .fill(room: room / 2)
+        case .slowSyncs(let milliseconds) where milliseconds > 1: .slowSyncs(milliseconds: milliseconds / 2)
+        case .jump(let milliseconds) where abs(milliseconds) > 1: .jump(milliseconds: milliseconds / 2)
+        case .pass(let milliseconds) where milliseconds > 1: .pass(milliseconds: milliseconds / 2)
+        default: nil
+        }
+    }
+
     fileprivate var source: String {
         switch self {
         case .call(let deed, let seed): "call(.\(deed.rawValue), seed: 0x\(String(seed, radix: 16)))"

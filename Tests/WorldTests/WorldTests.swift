@@ -75,4 +75,44 @@ struct WorldTests {
         #expect(short.steps.count == 2 && why.oracle == "exercise" && tries < 200)
         #expect(short.asTest.contains("History(seed: 0x2, calls: 0)") && short.asTest.contains(".call(.feedback"))
     }
+
+    @Test("the numbers of a history that fails become as small as they may be")
+    func shrinksNumbers() {
+        var whole = History(seed: 2, calls: 0)
+        whole.steps = [
+            .fail(.sync, skip: 20, times: 4), .jump(milliseconds: -86_400_000), .pass(milliseconds: 2000),
+            .fill(room: 60_000),
+        ]
+        // As if every life failed that has a jump back of a second or more, and room for more than a thousand bytes.
+        func fails(_ history: History) -> History.Failure? {
+            var (hasJump, hasRoom) = (false, false)
+            for step in history.steps {
+                if case .jump(let milliseconds) = step, milliseconds <= -1000 { hasJump = true }
+                if case .fill(let room) = step, room > 1000 { hasRoom = true }
+            }
+            guard hasJump, hasRoom else { return nil }
+            return History.Failure(oracle: "exercise", step: history.steps.count - 1, message: "both are there")
+        }
+        guard let failure = fails(whole) else { return #expect(Bool(false), "The exercise fails.") }
+        let short = whole.shrunk(failure, by: fails).history
+        #expect(short.steps.map(\.description) == ["jump -1318 ms", "fill the disk but for 1875 bytes"])
+    }
+
+    /// Rows become old only by the clock, and a clock that jumps is not believed at once.
+    @Test("rows go when they are old, and not because the clock has jumped")
+    func retention() {
+        for seed in UInt64(0)..<8 {
+            var history = History(seed: seed, calls: 0)
+            let made = (UInt64(0)..<6).map { History.Step.call(.ingest, seed: seed &* 100 &+ $0) }
+            history.steps =
+                [.call(.feedback, seed: seed), .call(.retention, seed: seed)] + made
+                + [.pass(milliseconds: 400), .jump(milliseconds: 40 * 86_400_000), .call(.ingest, seed: seed)]
+                + [.pass(milliseconds: 400), .call(.person, seed: seed), .pass(milliseconds: 2000)] + made
+                + [.restart, .jump(milliseconds: -80 * 86_400_000), .pass(milliseconds: 2000)] + made
+            let result = history.run()
+            #expect(result.failure == nil)
+            let answers = result.coverage.answers
+            #expect(answers[.retention] == [200: 1], "seed \(seed): \(answers)")
+        }
+    }
 }
