@@ -25,6 +25,8 @@ package final class ProofChecker: Sendable {
 
     /// The greatest distance of a proof's time from the server's time.
     package static let windowSeconds: Int64 = 60
+    /// A proof with a time in the future stays valid for two windows.
+    private static let generationSeconds: Int64 = 2 * windowSeconds + 1
     /// The greatest number of proofs in one generation; beyond it, calls have to wait.
     static let proofsAtMost = 262_144
     /// The same for one app: whoever has one app's secret must not keep the installs of others out.
@@ -105,10 +107,10 @@ package final class ProofChecker: Sendable {
         return thumbprint
     }
 
-    /// The begin of this process. If the clock was ahead at the start, the first look after its correction is the begin.
+    /// The begin of this process. If the clock was far ahead at the start, the first look after its correction is the begin.
     private func beganAt(_ seconds: Int64) -> Int64 {
         seen.withLock { seen in
-            seen.beganAt = min(seen.beganAt, seconds)
+            if seen.beganAt > seconds + ProofChecker.generationSeconds { seen.beganAt = seconds }
             return seen.beganAt
         }
     }
@@ -117,10 +119,12 @@ package final class ProofChecker: Sendable {
     private func note(_ proof: Hash128, of app: AppID?, at seconds: Int64) throws(LinkingError) {
         enum Outcome { case new, repeated, full }
         let outcome: Outcome = seen.withLock { seen in
-            // A proof with a time in the future stays valid for two windows. A later turn is from before a clock was set back.
-            let turnAt = seconds + 2 * ProofChecker.windowSeconds + 1
-            if seconds >= seen.turnAt || seen.turnAt > turnAt {
+            let turnAt = seconds + ProofChecker.generationSeconds
+            if seconds >= seen.turnAt {
                 seen = Seen(young: [], old: seen.young, turnAt: turnAt, beganAt: seen.beganAt)
+            } else if seen.turnAt > turnAt + ProofChecker.generationSeconds {
+                // The clock was set far back. Any proof may be from now.
+                seen = Seen(young: [], old: seen.old.union(seen.young), turnAt: turnAt, beganAt: seen.beganAt)
             }
             if seen.young.contains(proof) || seen.old.contains(proof) { return .repeated }
             if seen.young.count >= ProofChecker.proofsAtMost { return .full }

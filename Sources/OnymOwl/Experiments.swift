@@ -4,8 +4,8 @@ package import Onym
 /// The device's variants of experiments, in the app's user defaults. The app may ask for a variant before the start.
 package final class Experiments: @unchecked Sendable {
     private static let key = "onym.owl.experiments"
-    /// Guards `variants`.
-    private let lock = NSLock()
+    /// Guards `variants`. Who watches the defaults may ask for a variant inside the lock.
+    private let lock = NSRecursiveLock()
     private let defaults: UserDefaults
     private let vendor: any VendorStore
     /// The variants by the names of experiments; nil before the first call.
@@ -32,13 +32,16 @@ package final class Experiments: @unchecked Sendable {
 
     private func change<Value>(_ body: (inout [String: String]) -> Value) -> Value {
         lock.withLock {
-            var new = variants ?? kept
+            let old = variants ?? kept
+            var new = old
             let value = body(&new)
-            if new != variants { defaults.set(new, forKey: Experiments.key) }
             variants = new
+            if new != old || !isKept { defaults.set(new, forKey: Experiments.key) }
             return value
         }
     }
+
+    private var isKept: Bool { defaults.dictionary(forKey: Experiments.key) != nil }
 
     /// The variants of an earlier launch, or of the vendor's SDK.
     private var kept: [String: String] {

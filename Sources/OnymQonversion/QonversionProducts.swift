@@ -536,7 +536,7 @@ extension Qonversion {
     ///   - purchasesInfo: the purchases.
     ///   - completion: a callback that gets whether the server has taken all transactions.
     public func handlePurchases(
-        _ purchasesInfo: [StoreKit2PurchaseModel], completion: DefaulthCompletionHandler?
+        _ purchasesInfo: [StoreKit2PurchaseModel], completion: DefaultCompletionHandler?
     ) {
         let completion = Handover(completion)
         guard let access = core?.access else {

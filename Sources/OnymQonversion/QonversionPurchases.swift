@@ -144,6 +144,13 @@ extension Qonversion {
     public typealias ExperimentAttachCompletionHandler = (Bool, (any Error)?) -> Void
     /// A callback for a call about a configuration.
     public typealias RemoteConfigurationAttachCompletionHandler = (Bool, (any Error)?) -> Void
-    /// A callback for the end of a call. The spelling is the vendor's.
-    public typealias DefaulthCompletionHandler = (Bool, (any Error)?) -> Void
+    /// A callback for the end of a call.
+    public typealias DefaultCompletionHandler = (Bool, (any Error)?) -> Void
+    /// A callback for the end of a call, as earlier versions of the vendor's SDK spell it.
+    @available(*, deprecated, renamed: "DefaultCompletionHandler")
+    public typealias DefaulthCompletionHandler = DefaultCompletionHandler
+    /// A callback for the result of a purchase.
+    public typealias PurchaseResultCompletionHandler = (PurchaseResult) -> Void
+    /// A callback for the end of a call without a result.
+    public typealias EmptyCompletionHandler = () -> Void
 }

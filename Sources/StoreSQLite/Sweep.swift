@@ -133,12 +133,13 @@ struct Sweep {
 
     /// Removes notes of calls that read the people's groups, and their acts. Returns true if there are no more.
     private func forgetGroups(_ connection: Connection) throws(SQLiteFault) -> Bool {
-        let notes = try connection.prepare("SELECT sequence FROM call_groups WHERE person = ? LIMIT \(Sweep.lookedAt)")
+        let notes = try connection.prepare("SELECT sequence FROM call_groups WHERE person = ? LIMIT ?")
         let act = try connection.prepare("DELETE FROM call_acts WHERE sequence = ?")
         let note = try connection.prepare("DELETE FROM call_groups WHERE person = ? AND sequence = ?")
-        var left = Int(Sweep.lookedAt)
+        var left = Sweep.takenOut
         for person in ids {
             notes.bind(1, person)
+            notes.bind(2, Int64(left))
             var calls: [Int64] = []
             while try notes.step() { calls.append(notes.integer(0)) }
             notes.reset()

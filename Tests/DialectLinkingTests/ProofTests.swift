@@ -235,6 +235,31 @@ struct ProofTests {
         #expect(try restarted.call("GET", "/sdk/person", fields: fields).code == "INVALID_DPOP_PROOF")
     }
 
+    @Test("a proof stays used when the clock goes back a little", arguments: [1, 30, 60])
+    func clockBack(_ seconds: Int64) throws {
+        let client = try LinkingClient(.memory)
+        let key = InstallKeyPair()
+        let user = try client.user("e1", key)
+        func fields() -> [(String, String)] {
+            [("Authorization", "DPoP \(user.token)"), client.prove(key, "GET", "/sdk/person", token: user.token)]
+        }
+        func code(_ fields: [(String, String)]) throws -> String? {
+            let answer = try client.call("GET", "/sdk/person", fields: fields)
+            return answer.status == 200 ? nil : answer.code
+        }
+        // The generations turn twice, and a proof is used shortly before each turn.
+        var used: [[(String, String)]] = []
+        for pause in [1, 118, 3, 118, 3] as [Int64] {
+            client.clock.advance(milliseconds: pause * 1000)
+            used.append(fields())
+            #expect(try code(used[used.count - 1]) == nil)
+        }
+        client.clock.advance(milliseconds: -seconds * 1000)
+        let new = fields()
+        _ = try code(new)
+        #expect(try (used + [new]).map(code) == Array(repeating: "INVALID_DPOP_PROOF", count: used.count + 1))
+    }
+
     @Test("a key that is named has to be proved, and be a public one of a kind that is known")
     func named() throws {
         let client = try LinkingClient(.memory)

@@ -131,7 +131,7 @@ struct AppTests {
             app.attachUser(toRemoteConfiguration:completion:)
                 as (String, @escaping Qonversion.RemoteConfigurationAttachCompletionHandler) -> Void,
             app.handlePurchases
-                as ([Qonversion.StoreKit2PurchaseModel], Qonversion.DefaulthCompletionHandler?) -> Void,
+                as ([Qonversion.StoreKit2PurchaseModel], Qonversion.DefaultCompletionHandler?) -> Void,
             app.purchase(_:options:completion:)
                 as (Qonversion.Product, Qonversion.PurchaseOptions, @escaping (Qonversion.PurchaseResult) -> Void) ->
                 Void,

@@ -217,7 +217,7 @@ package struct Purchase: Equatable, Sendable {
     mutating func take(_ receipt: Receipt, at moment: Instant, _ catalog: Catalog) {
         let (before, wasAsked) = (history, check?.isSilent == false)
         // These stores sign no moment, so their statements have one of this server.
-        if source.tellsPresentState { history.correct(before: receipt.told, at: moment) }
+        if source.tellsPresentState, let saidAt = receipt.told.signedAt { history.correct(before: saidAt, at: moment) }
         history.update(receipt)
         for item in receipt.items ?? [] where !items.contains(item) && items.count < Purchase.itemsAtMost {
             items.append(item)
@@ -234,7 +234,10 @@ package struct Purchase: Equatable, Sendable {
     }
 
     /// Ends an item of a subscription: the store has told of the subscription without it.
-    mutating func drop(at saidAt: Instant, _ definition: Catalog.Product?) { history.drop(at: saidAt, definition) }
+    mutating func drop(at saidAt: Instant, _ definition: Catalog.Product?) {
+        if source.tellsPresentState { history.correct(before: saidAt, at: saidAt) }
+        history.drop(at: saidAt, definition)
+    }
 
     /// Notes a notification of the store. A notification that changes nothing else is a repetition.
     mutating func note(notificationAt moment: Instant, since known: Purchase?) {

@@ -141,12 +141,13 @@ extension Purchase {
         private static let aheadMilliseconds: Int64 = 120_000
 
         /// Makes statements from the future older than a new one. They were made while the clock was ahead.
-        mutating func correct(before told: Transaction, at moment: Instant) {
-            guard let saidAt = told.signedAt else { return }
+        mutating func correct(before saidAt: Instant, at moment: Instant) {
             let latest = max(saidAt, moment).advanced(byMilliseconds: History.aheadMilliseconds)
+            let earlier = saidAt.advanced(byMilliseconds: -1)
             for place in transactions.indices where transactions[place].signedAt.map({ $0 > latest }) ?? false {
-                transactions[place].signedAt = saidAt.advanced(byMilliseconds: -1)
+                transactions[place].signedAt = earlier
             }
+            if let state = renewalState, state.saidAt > latest { renewalState?.saidAt = earlier }
         }
 
         private mutating func update(_ told: Transaction) {

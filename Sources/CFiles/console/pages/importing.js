@@ -53,9 +53,11 @@ export function importFile(known, done) {
   const form = h("form", { onsubmit: async (event) => {
     event.preventDefault();
     button.disabled = true;
+    for (const one of [file, join, isDry]) one.disabled = true;
     try { await send(file.files[0]); } catch (fault) { place.append(failure(fault)); button.disabled = false; }
     if (trying) post(path`/imports/${trying}/finish`).catch(() => {});
     trying = null;
+    for (const one of [file, join, isDry]) one.disabled = false;
   } }, known ? h("p", {}, "The import of ", shown(known.name), ` stands at byte ${known.position.toLocaleString("en")}. Choose the same file.`)
     : h("p", {}, "A file in the form ", h("code", {}, "facts"), ": one record in each line, as an export has them. The command ", h("code", {}, "onym import"), " reads files of other vendors."),
   h("div", { class: "field" }, h("label", { for: "import-file" }, "File"), file),
@@ -72,7 +74,10 @@ export function importFile(known, done) {
     // A batch may have arrived after the list was read.
     let progress = goesOn ? await get(path`/imports/${begun.id}`) : await post(`/imports${tries ? "?dry_run=true" : ""}`, { name: chosen.name, form: "facts", on_conflict: join.value });
     if (tries) trying = progress.id; else begun = progress;
-    if (goesOn && (chosen.size < progress.position || await checksum(chosen, progress.position) !== progress.crc)) throw new Failure(0, "other_file", "This is another file, or it has changed since.");
+    if (goesOn && (chosen.size < progress.position || await checksum(chosen, progress.position) !== progress.crc)) {
+      begun = known;
+      throw new Failure(0, "other_file", known ? "This is another file, or it has changed since." : "The file has changed since. Import it once more to begin anew.");
+    }
     const bar = h("progress", { max: chosen.size || 1, value: progress.position, "aria-label": "Bytes imported" });
     const state = h("p", { role: "status" });
     let refused = [];

@@ -97,10 +97,10 @@ export default async function rules(place, { heading, leave, again }) {
   const without = h("input", { type: "checkbox", onchange: () => look() });
   const force = h("button", { type: "button", class: "act", disabled: true, onclick: () => change({
     title: "Put these rules in force", verb: "Put in force", takesReason: false, note: "The rules hold from the next call on. Answers that were given stay.",
-    // Another person may have changed other rules since the page was loaded. Those stay.
+    // Another person may have changed other rules since the page was loaded. Those stay, unless a preset sets all rules.
     dry: async () => {
-      const now = await get("/strategy");
-      return differences(now, { ...now, ...changed(document, draft) });
+      const [now, mine] = [await get("/strategy"), changed(document, draft)];
+      return differences(now, mine.preset ? draft : { ...now, ...mine });
     }, columns: (found) => ({ now: null, then: null, more: comparison(found) }),
     run: (_, _reason, options) => put("/strategy", changed(document, draft), options), done: () => { tell("The rules are in force."); again(); },
   }) }, "Put in force…");
