@@ -138,8 +138,8 @@ struct TokenTests {
                 let (known, unknown) = (try call("ada", token), try call("nobody", token))
                 #expect(known.wantsToken && unknown.wantsToken, "\(name): \(known) and \(unknown)")
                 #expect(
-                    known.wire.body.replacing("ada", with: "ID").replacing(/[0-9a-f]{32}/, with: "")
-                        == unknown.wire.body.replacing("nobody", with: "ID").replacing(/[0-9a-f]{32}/, with: ""),
+                    known.wire.body.replacing(/[0-9a-f]{32}/, with: "").replacing("ada", with: "ID")
+                        == unknown.wire.body.replacing(/[0-9a-f]{32}/, with: "").replacing("nobody", with: "ID"),
                     "\(name)")
             }
         }
