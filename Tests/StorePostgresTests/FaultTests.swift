@@ -41,8 +41,12 @@ struct FaultTests {
         return Identify(.start, identities: identities, previous: nil)
     }
 
+    /// The calls of a store. The first reading after a cut may find that an idle connection is lost.
     private func journal(_ store: PostgresStore) throws -> [RecordedCall] {
-        try store.read { snapshot throws(StoreFault) in try snapshot.calls(after: .zero, limit: 10_000) }
+        func calls() throws(StoreFault) -> [RecordedCall] {
+            try store.read { snapshot throws(StoreFault) in try snapshot.calls(after: .zero, limit: 10_000) }
+        }
+        do throws(StoreFault) { return try calls() } catch { return try calls() }
     }
 
     /// A new store behind a proxy that cuts its connections.
@@ -109,7 +113,11 @@ struct FaultTests {
             user: user, body: Array(#"{"message":"m"}"#.utf8), sighting: AppUser.Sighting(app: AppID(rawValue: 1)))
         let before = try journal(store).count
         for number in 0..<1000 {
-            _ = try process(feedback, writer).get()
+            let whole = process(feedback, writer)
+            guard case .success = whole else {
+                Issue.record("without a cut, before \(number): \(whole)")
+                return
+            }
             proxy.cut(after: number, direction)
             let answer = process(feedback, writer)
             let isOver = proxy.disarm()
