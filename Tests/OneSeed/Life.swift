@@ -763,6 +763,8 @@ extension Life {
         guard let machine, machine.isHealthy, !machine.disk.hasLostPower else { return }
         var after = feed.after
         for _ in 0..<40 {
+            // A step of retention may commit behind the answer.
+            let last = machine.shadow.sequence
             let call = MadeCall(
                 deed: .changes, method: "GET", path: "/onym/v1/changes?after=\(after)&limit=7",
                 fields: [("Authorization", "Bearer \(machine.credentials.adminKey)")], body: nil)
@@ -778,10 +780,7 @@ extension Life {
                 }
             }
             guard let next = answer.text("next_after").flatMap(Int64.init), next > after else {
-                if after < machine.shadow.sequence {
-                    throw fail(
-                        "feed", place, "the feed ends at \(after), and the journal at \(machine.shadow.sequence)")
-                }
+                if after < last { throw fail("feed", place, "the feed ends at \(after), and the journal at \(last)") }
                 break
             }
             (after, feed.after) = (next, next)
