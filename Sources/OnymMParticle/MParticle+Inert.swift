@@ -61,7 +61,7 @@ public final class MPRokt: Sendable {
 }
 
 extension MParticle {
-    private func note(_ name: String) { core?.runtime.log.writeOnce(.warnings, "\(name) does nothing here") }
+    private func note(_ name: String) { core?.runtime.log.noteInert(name) }
 
     /// Inert: the vendor's advertisements.
     public var rokt: MPRokt { MPRokt { [weak self] in self?.note($0) } }

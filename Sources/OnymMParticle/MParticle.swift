@@ -103,7 +103,7 @@ public final class MParticle: @unchecked Sendable {
             if isOut { new.optOut() } else { new.optIn() }
         }
         for name in options.inert + (options.networkOptions?.inert ?? []) {
-            new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here")
+            new.runtime.log.noteInert("the option \(name)")
         }
         if let status = options.attStatus.flatMap({ MPATTAuthorizationStatus(rawValue: $0.intValue) }) {
             new.users.setTracking(status.core, at: options.attStatusTimestampMillis.map(Date.init))

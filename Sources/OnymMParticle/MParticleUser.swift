@@ -68,7 +68,7 @@ public final class MParticleUser: Sendable {
 
     /// Inert: the vendor's audiences of the user; always an empty list.
     public func getUserAudiences(completionHandler: @escaping ([MPAudience], (any Error)?) -> Void) {
-        onym.runtime.log.writeOnce(.warnings, "getUserAudiences(completionHandler:) does nothing here")
+        onym.runtime.log.noteInert("getUserAudiences(completionHandler:)")
         let handler = Handover(completionHandler)
         onym.runtime.callbacks.run { handler.value([], nil) }
     }

@@ -31,9 +31,7 @@ public enum Owl {
             $0.compressesBodies = compressionEnabled
             $0.log = consoleLogging ? .debug : .nothing
         }
-        if networkTrackingEnabled {
-            core?.runtime.log.writeOnce(.warnings, "networkTrackingEnabled does nothing here")
-        }
+        if networkTrackingEnabled { core?.runtime.log.noteInert("networkTrackingEnabled") }
     }
 
     /// Starts the SDK with further settings, which the vendor's SDK does not have.

@@ -263,7 +263,7 @@ public final class Qonversion: @unchecked Sendable {
     }
 
     /// Writes one line about a name that does nothing here.
-    func note(_ name: String) { core?.runtime.log.writeOnce(.warnings, "\(name) does nothing here") }
+    func note(_ name: String) { core?.runtime.log.noteInert(name) }
 
     /// Calls a callback on the queue of callbacks, never inside the call that passes it. Before the start this is the main queue.
     func answer(_ body: @escaping () -> Void) {

@@ -224,7 +224,7 @@ struct InertNote: Hashable, Sendable {
     init(_ log: LogWriter?) { self.log = log }
 
     /// Writes one line about a name.
-    func write(_ name: String) { log?.writeOnce(.warnings, "\(name) does nothing here") }
+    func write(_ name: String) { log?.noteInert(name) }
 
     /// Writes one line about a name, and answers its value.
     func write<Value>(_ name: String, _ value: Value) -> Value {

@@ -83,7 +83,7 @@ struct CoverageTests {
     /// The functions and properties of a facade whose documentation says that they are inert, and that write no line to the log.
     private func silent(_ facade: String) throws -> [String] {
         let text = try sources(facade)
-        let line = /note\(|note\.write\(|InertNote\(|zero\(|writeOnce\(|inert\.append\(|refuse(Experiment)?\(/
+        let line = /note\(|note\.write\(|InertNote\(|zero\(|noteInert\(|inert\.append\(|refuse(Experiment)?\(/
         return text.components(separatedBy: "/// Inert: ").dropFirst().compactMap { part in
             // The declaration is between its documentation and the next one.
             let lines = part.split(separator: "\n").dropFirst()

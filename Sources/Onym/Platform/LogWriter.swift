@@ -50,6 +50,9 @@ package final class LogWriter: @unchecked Sendable {
         write(level, text)
     }
 
+    /// Writes one line about a name of a vendor's SDK that has no effect in this SDK.
+    package func noteInert(_ name: String) { writeOnce(.warnings, "\(name) does nothing here") }
+
     /// The system's log: the unified log on Apple's platforms, the standard error elsewhere.
     private static let system: @Sendable (String) -> Void = { line in
         #if canImport(os)
