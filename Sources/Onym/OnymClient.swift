@@ -149,6 +149,13 @@ public final class OnymClient: Sendable {
         runtime.callbacks.run { callback(.failure(.refused(refusal))) }
     }
 
+    /// Runs an action on the queue of an instance's callbacks, never inside the call that passes the action. Before the start there is
+    /// no instance, and the action runs on the main queue.
+    package static func answer(by onym: OnymClient?, _ action: @escaping @Sendable () -> Void) {
+        let queue: any CallbackQueue = onym?.runtime.callbacks ?? OperationQueue.main
+        queue.run(action)
+    }
+
     private static func queue(_ callbacks: Configuration.Callbacks) -> OperationQueue {
         switch callbacks {
         case .main: return .main

@@ -128,13 +128,12 @@ public final class MPIdentityApi: Sendable {
     private func perform(_ completion: Completion?, _ call: Call) {
         let completion = Handover(completion)
         guard let onym = source() else {
-            return MPIdentityApi.early { MPIdentityApi.end(completion.value, .failure(.refused(.shutDown)), nil) }
+            return OnymClient.answer(by: nil) {
+                MPIdentityApi.end(completion.value, .failure(.refused(.shutDown)), nil)
+            }
         }
         call(onym.identity) { MPIdentityApi.end(completion.value, $0, onym) }
     }
-
-    /// Ends a call before the start, on the main queue, never inside the call.
-    static func early(_ end: @escaping @Sendable () -> Void) { OperationQueue.main.addOperation(end) }
 
     static func end(_ completion: Completion?, _ result: Result<IdentityResult, OnymError>, _ onym: OnymClient?) {
         end(completion, result, onym, MPIdentityApiResult.init)
@@ -182,7 +181,7 @@ public final class MPIdentityApi: Sendable {
     ) {
         let completion = Handover(completion)
         guard let onym = source() else {
-            return MPIdentityApi.early {
+            return OnymClient.answer(by: nil) {
                 MPIdentityApi.end(completion.value, .failure(.refused(.shutDown)), nil, MPModifyApiResult.init)
             }
         }

@@ -86,7 +86,7 @@ public final class MParticle: @unchecked Sendable {
                     if case .success = result { sendEarlyToken(by: onym) }
                 })
         } catch {
-            MPIdentityApi.early { MPIdentityApi.end(completion.value, .failure(error), nil) }
+            OnymClient.answer(by: nil) { MPIdentityApi.end(completion.value, .failure(error), nil) }
         }
     }
 
@@ -141,7 +141,7 @@ public final class MParticle: @unchecked Sendable {
 
     private func end(_ work: (OnymClient) throws(OnymError) -> Void, _ completion: (() -> Void)?) {
         let completion = Handover(completion)
-        guard let old = take() else { return MPIdentityApi.early { completion.value?() } }
+        guard let old = take() else { return OnymClient.answer(by: nil) { completion.value?() } }
         do throws(OnymError) {
             try work(old)
         } catch {

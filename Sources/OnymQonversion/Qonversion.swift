@@ -268,8 +268,7 @@ public final class Qonversion: @unchecked Sendable {
     /// Calls a callback on the queue of callbacks, never inside the call that passes it. Before the start this is the main queue.
     func answer(_ body: @escaping () -> Void) {
         let body = Handover(body)
-        let queue: any CallbackQueue = core?.runtime.callbacks ?? OperationQueue.main
-        queue.run { body.value() }
+        OnymClient.answer(by: core) { body.value() }
     }
 }
 

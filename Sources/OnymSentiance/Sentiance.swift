@@ -220,10 +220,7 @@ public final class Sentiance: @unchecked Sendable {
     }
 
     /// Runs an action on the queue of callbacks, never inside the call that passes it. Before the start this is the main queue.
-    func call(_ action: @escaping @Sendable () -> Void) {
-        let queue: any CallbackQueue = core?.runtime.callbacks ?? OperationQueue.main
-        queue.run(action)
-    }
+    func call(_ action: @escaping @Sendable () -> Void) { OnymClient.answer(by: core, action) }
 
     /// Sets the handler of changes of the status. The handler survives a reset.
     public func setDidReceiveSdkStatusUpdateHandler(_ handler: ((SENTSDKStatus) -> Void)?) {
