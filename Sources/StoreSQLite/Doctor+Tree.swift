@@ -287,6 +287,7 @@ extension FactStream<SQLiteFault> {
             defer { caller.reset() }
             if try caller.step(), caller.integer(0) <= call { low = middle + 1 } else { high = middle }
         }
-        return low > first ? max(low, .min + 1 + Int64(FactStream.lookAhead)) - 1 - Int64(FactStream.lookAhead) : .min
+        let distance = 1 + Int64(FactStream.lookAhead)
+        return low > first ? max(low, .min + distance) - distance : .min
     }
 }
