@@ -107,10 +107,11 @@ extension Collect {
         var occurrences = OccurrenceFinder()
         var (accepted, repeated) = (0, 0)
         var (late, events, apps, owners) = (LateRows(), EventsTelling(), AppFactsNoting(), UploadOwners())
-        let last = lastPlaces(&late, view)
+        let foundParts = parts.map { FoundPart($0, erased: late.erasure(of: $0.user.key, view), correct, view) }
+        let last = Collect.lastPlaces(foundParts)
         // The errors of an import come after all that it takes away, so that errors of one session move together.
         var imported: [(error: ErrorReport, person: PersonID)] = []
-        for part in parts {
+        for (part, found) in zip(parts, foundParts) {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
@@ -118,11 +119,9 @@ extension Collect {
             var known: [KnownEvent] = []
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
-            let erased = late.erasure(of: part.user.key, view)
             for (place, row) in part.rows.enumerated() {
-                // A correction keeps the moment of the event.
-                let event = KnownEvent(part.rows[place...], correct, view)
-                if let erased, event?.row.stored.row.at ?? row.at < erased {
+                let event = found.events[place]
+                if found.isLate(place) {
                     late.drop(part.user.key)
                     isNew = false
                     continue
@@ -154,7 +153,7 @@ extension Collect {
                 }
             }
             // An import touches the user of every row, also of rows that it only updates.
-            let isTouched = correct != nil && part.user.type != .claimNobody && erased == nil
+            let isTouched = correct != nil && part.user.type != .claimNobody && found.erased == nil
             if rows.isEmpty, known.isEmpty, !isTouched { continue }
             let person = owners.person(of: part.user, &people, view)
             for row in rows {
@@ -185,18 +184,36 @@ extension Collect {
 
     /// The places of an import's events that stand, by the recognition hashes: of several events with one id, the last event stands. An
     /// event from before the erasure of its user is dropped, so it replaces no event of another user.
-    private func lastPlaces<V: DecisionFacts>(_ late: inout LateRows, _ view: V) -> [RowHash: Int] {
+    private static func lastPlaces(_ parts: [FoundPart]) -> [RowHash: Int] {
         var last: [RowHash: Int] = [:]
-        for part in parts where !part.places.isEmpty {
-            let erased = late.erasure(of: part.user.key, view)
-            for (index, row) in part.rows.enumerated() {
-                guard let hash = row.recognition else { continue }
-                let known = erased == nil ? nil : KnownEvent(part.rows[index...], correct, view)
-                if let erased, known?.row.stored.row.at ?? row.at < erased { continue }
-                last[hash] = max(part.places[index], last[hash] ?? 0)
+        for found in parts where !found.part.places.isEmpty {
+            for (index, row) in found.part.rows.enumerated() {
+                guard let hash = row.recognition, !found.isLate(index) else { continue }
+                last[hash] = max(found.part.places[index], last[hash] ?? 0)
             }
         }
         return last
+    }
+}
+
+/// A part of an upload, with the facts about its user and its events.
+private struct FoundPart {
+    let part: Collect.Part
+    /// The moment of the erasure of the user; nil if the user was not erased.
+    let erased: Instant?
+    /// The events that an import names again, by the positions of their rows.
+    private(set) var events: [Int: KnownEvent] = [:]
+
+    init<V: DecisionFacts>(_ part: Collect.Part, erased: Instant?, _ correct: Collect.Correcting?, _ view: V) {
+        (self.part, self.erased) = (part, erased)
+        guard let correct else { return }
+        for place in part.rows.indices { events[place] = KnownEvent(part.rows[place...], correct, view) }
+    }
+
+    /// Whether a row is from before the erasure of its user. A correction keeps the moment of its event.
+    func isLate(_ place: Int) -> Bool {
+        guard let erased else { return false }
+        return events[place]?.row.stored.row.at ?? part.rows[place].at < erased
     }
 }
 
@@ -235,10 +252,8 @@ private struct KnownEvent {
     private let correction: EventCorrection
 
     /// Finds the event of an import's first row; nil if the event is new.
-    init?<V: DecisionFacts>(_ rows: ArraySlice<Row>, _ correct: Collect.Correcting?, _ view: V) {
-        guard let correct, let sent = rows.first, let hash = sent.recognition, let row = view.namedRow(hash) else {
-            return nil
-        }
+    init?<V: DecisionFacts>(_ rows: ArraySlice<Row>, _ correct: Collect.Correcting, _ view: V) {
+        guard let sent = rows.first, let hash = sent.recognition, let row = view.namedRow(hash) else { return nil }
         let revision = view.document(EventRevision.key(hash))
         let derived = rows.dropFirst().prefix { $0.kind.isDerived }
         guard let correction = correct(row, revision, [sent] + derived) else { return nil }
