@@ -91,9 +91,11 @@ enum DefinitionCalls {
     private static func change(_ kind: Definition.Kind) -> Endpoint {
         define(
             .patch, "/v1/projects/:id/\(kind.plural)/:slug", "change_\(kind.name)",
-            "Changes the definition of a \(kind.name).", kind, .ok
+            "Changes the definition of a \(kind.name). Its slug stays.", kind, .ok
         ) { request, tools throws(ClaimFault) in
-            let change = try DefinitionForm(request, tools, kind).change
+            let form = try DefinitionForm(request, tools, kind)
+            if form.hasSlug { throw ClaimFault("slug is immutable after creation") }
+            let change = form.change
             guard change != Define.Edit.Change() else { throw ClaimFault("At least one field to update is required") }
             if let name = change.name, name.isEmpty { throw ClaimFault("name must have 1 to 255 characters") }
             return Define(kind, slug: request.parameters[1], .change(change))
@@ -119,7 +121,8 @@ enum DefinitionCalls {
         return Endpoint(
             method, path, scope: kind.writeScope,
             operation: Operation(
-                id: id, summary: summary, request: isRemoval ? nil : DefinitionForm.schema(kind),
+                id: id, summary: summary,
+                request: isRemoval ? nil : DefinitionForm.schema(kind, hasSlug: method == .post),
                 responses: (isRemoval ? [deleted] : []) + answers(kind, isRemoval ? nil : status)
                     + [.init(.conflict, "The slug is in use.", schema: ClaimFault.schema)]),
             action: .call(
@@ -206,6 +209,7 @@ enum DefinitionCalls {
 /// The members of a definition that a call sends.
 private struct DefinitionForm {
     private(set) var slug: String?
+    private(set) var hasSlug = false
     private(set) var change = Define.Edit.Change()
 
     private static let characters = 255
@@ -234,7 +238,9 @@ private struct DefinitionForm {
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             let name = key.copy()
             switch name {
-            case "slug": slug = value.kind == .string ? try value.string(at: name) : nil
+            case "slug":
+                hasSlug = true
+                slug = value.kind == .string ? try value.string(at: name) : nil
             case "name": change.name = try text(value, name, &fault)
             case "description": change.description = try optionalText(value, name, &fault)
             case "documentation" where kind == .metric: change.documentation = try optionalText(value, name, &fault)
@@ -334,12 +340,13 @@ private struct DefinitionForm {
         return content
     }
 
-    static func schema(_ kind: Definition.Kind) -> Schema {
+    /// - Parameters:
+    ///   - kind: the kind of definition.
+    ///   - hasSlug: whether the call gives the definition its slug.
+    static func schema(_ kind: Definition.Kind, hasSlug: Bool) -> Schema {
         let nullable = Schema.anyOf([.string(), .null])
-        let common: [Schema.Property] = [
-            .init("name", .string()), .init("slug", .string("a to z, 0 to 9 and hyphens.")),
-            .init("description", nullable),
-        ]
+        let slug: [Schema.Property] = hasSlug ? [.init("slug", .string("a to z, 0 to 9 and hyphens."))] : []
+        let common = [.init("name", .string())] + slug + [.init("description", nullable)]
         return switch kind {
         case .metric:
             .object(

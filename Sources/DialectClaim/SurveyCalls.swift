@@ -155,7 +155,7 @@ enum SurveyCalls {
     private static let make = Endpoint(
         .post, collection, scope: .questionnairesWrite,
         operation: Operation(
-            id: "make_questionnaire", summary: "Makes a questionnaire.", request: .object(requestSchema),
+            id: "make_questionnaire", summary: "Makes a questionnaire.", request: .object(fixedMembers + members),
             responses: [
                 .init(.created, "The questionnaire.", schema: .object(schema)), missing,
                 .init(.conflict, "The slug is in use.", schema: ClaimFault.schema),
@@ -178,8 +178,8 @@ enum SurveyCalls {
     private static let change = Endpoint(
         .patch, path, scope: .questionnairesWrite,
         operation: Operation(
-            id: "change_questionnaire", summary: "Changes a questionnaire. Its slug stays.",
-            request: .object(requestSchema),
+            id: "change_questionnaire", summary: "Changes a questionnaire. Its slug and its app stay.",
+            request: .object(members),
             responses: [.init(.ok, "The questionnaire.", schema: .object(schema)), missing] + ClaimFault.answers),
         action: .steps(
             body: ClaimDialect.body,
@@ -213,10 +213,15 @@ enum SurveyCalls {
     private static let missing = Operation.Answer(
         .notFound, "The project or the questionnaire does not exist.", schema: ClaimFault.schema)
 
-    private static let requestSchema: [Schema.Property] = [
-        .init("slug", .string("a to z, 0 to 9 and hyphens.")), .init("name", .string("1 to 200 characters.")),
-        .init("description", .anyOf([.string(), .null])), .init("is_active", .boolean()),
+    /// The members that only the call that makes a questionnaire has.
+    private static let fixedMembers: [Schema.Property] = [
+        .init("slug", .string("a to z, 0 to 9 and hyphens.")),
         .init("app_id", .anyOf([.string("The app whose users are asked; all apps without it."), .null])),
+    ]
+
+    private static let members: [Schema.Property] = [
+        .init("name", .string("1 to 200 characters.")), .init("description", .anyOf([.string(), .null])),
+        .init("is_active", .boolean()),
         .init("schema", .object([.init("questions", .array(.object([])), required: true)])),
     ]
 
@@ -261,8 +266,10 @@ enum SurveyCalls {
 /// The members of a questionnaire that a call sends.
 private struct SurveyForm {
     private var slug: String?
-    private var hasSlug = false
     private var app: String?
+    private var isAppUnfit = false
+    /// The first member of the body that a change must not have.
+    private var fixedMember: String?
     private var change = SetQuestionnaire.Edit()
 
     private static let nameCharacters = 200
@@ -292,11 +299,12 @@ private struct SurveyForm {
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
             case "slug":
-                hasSlug = true
+                fixedMember = fixedMember ?? "slug"
                 slug = value.kind == .string ? try value.string(at: "slug") : nil
             case "app_id":
+                fixedMember = fixedMember ?? "app_id"
                 app = value.kind == .string ? try value.string(at: "app_id") : nil
-                if app == nil, !value.isNull { note("app_id must be a string") }
+                isAppUnfit = app == nil && !value.isNull
             case "name":
                 let name = value.kind == .string ? try value.string(at: "name").trimmed : ""
                 if !(1...SurveyForm.nameCharacters).contains(name.unicodeScalars.count) {
@@ -335,6 +343,7 @@ private struct SurveyForm {
         }
         guard let name = change.name else { throw ClaimFault("name must be 1-\(SurveyForm.nameCharacters) chars") }
         guard let questions = change.questions else { throw ClaimFault("schema is required") }
+        if isAppUnfit { throw ClaimFault("app_id must be a string") }
         var text = Questionnaire.Text(
             name: name, description: change.description.flatMap { $0.isEmpty ? nil : $0 }, schema: questions.schema,
             questions: questions.questions)
@@ -349,7 +358,7 @@ private struct SurveyForm {
     }
 
     func changed() throws(ClaimFault) -> SetQuestionnaire.Edit {
-        if hasSlug { throw ClaimFault("slug is immutable after creation") }
+        if let fixedMember { throw ClaimFault("\(fixedMember) is immutable after creation") }
         guard !change.isEmpty else { throw ClaimFault("no editable fields provided") }
         return change
     }

@@ -258,6 +258,12 @@ struct MetricTests {
             #expect(try refusal(client, "DELETE", "\(path)/two") == "404 \(title) not found")
             let changed = try client.call("PATCH", "\(path)/one", #"{"description":"why","name":"Uno"}"#, key: key)
             #expect(changed.status == 200 && changed.body.contains(#""name":"Uno""#), "\(changed)")
+            // Also with the slug that the definition has.
+            for slug in [#""two""#, #""one""#, "null"] {
+                #expect(
+                    try refusal(client, "PATCH", "\(path)/one", #"{"name":"x","slug":\#(slug)}"#)
+                        == "400 slug is immutable after creation")
+            }
             for place in ["\(path)/one", "/v1/\(name)s/by-id/\(id)"] {
                 #expect(try client.call("GET", place, key: key).body == changed.body)
             }

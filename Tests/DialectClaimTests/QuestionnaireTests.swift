@@ -466,7 +466,13 @@ struct QuestionnaireTests {
             try call("POST", all, #"{"slug":"a","name":"N",\#(schema)}"#), 409,
             #"A questionnaire with slug \"a\" already exists in this project"#)
         let path = "\(all)/\(ids[0])"
-        check(try call("PATCH", path, #"{"slug":"z","name":"M"}"#), 400, "slug is immutable after creation")
+        // Also with the value that the questionnaire has.
+        for (body, member) in [
+            (#"{"slug":"z","name":"M"}"#, "slug"), (#"{"slug":"a","name":"M"}"#, "slug"),
+            (#"{"app_id":"x","name":"M"}"#, "app_id"), (#"{"app_id":null,"name":"M"}"#, "app_id"),
+            (#"{"app_id":7}"#, "app_id"),
+        ] { check(try call("PATCH", path, body), 400, "\(member) is immutable after creation") }
+        #expect(try OwlClient.json(try call("GET", path))["name"] as? String == "N", "a refused call changes nothing")
         check(try call("PATCH", path, #"{"unknown":1}"#), 400, "no editable fields provided")
         check(try call("PATCH", path, #"{"name":""}"#), 400, name)
         let changed = try OwlClient.json(
