@@ -35,7 +35,10 @@ enum CompletionReads {
             .get, "/v1/funnels/completions/count", scope: .funnelsRead,
             operation: Operation(
                 id: "count_funnel_completions", summary: "Counts the users at the ends of all funnels.",
-                description: "count is users of a funnel's last step; started is users of its first or its last step.",
+                description: """
+                    count is users of a funnel's last step; started is users of its first or its last step. Each funnel \
+                    counts its own users, so a user at the end of two funnels counts twice.
+                    """,
                 query: RowFilter.parameters([]),
                 responses: [
                     .init(

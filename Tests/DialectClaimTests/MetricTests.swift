@@ -173,6 +173,10 @@ struct MetricTests {
         #expect(numbers("drop_off_count") == [0, 1, 0] && numbers("step_index") == [0, 1, 2])
         let ends = try client.agent("/v1/funnels/completions/count")
         #expect(ends["count"] as? Int == 1 && ends["started"] as? Int == 2)
+        // Each funnel counts its own users.
+        try define(client, "again", ["open", "done"])
+        let twice = try client.agent("/v1/funnels/completions/count")
+        #expect(twice["count"] as? Int == 2 && twice["started"] as? Int == 4)
         let unknown = try analytics(client, "checkout", "group_by=locale")
         #expect((unknown["steps"] as? [Any])?.isEmpty == true && (unknown["breakdown"] as? [Any])?.isEmpty == true)
         #expect(unknown["total_users"] as? Int == 0)
@@ -254,16 +258,16 @@ struct MetricTests {
             #expect(try refusal(client, "POST", path, #"{"name":"x"\#(more)}"#) == "400 name and slug are required")
             #expect(try refusal(client, "POST", path, #"{"name":"x","slug":"A b"\#(more)}"#).hasPrefix("400 slug must"))
             #expect(try refusal(client, "PATCH", "\(path)/one", "{}") == "400 At least one field to update is required")
-            #expect(try refusal(client, "PATCH", "\(path)/two", #"{"name":"x"}"#) == "404 \(title) not found")
-            #expect(try refusal(client, "DELETE", "\(path)/two") == "404 \(title) not found")
-            let changed = try client.call("PATCH", "\(path)/one", #"{"description":"why","name":"Uno"}"#, key: key)
-            #expect(changed.status == 200 && changed.body.contains(#""name":"Uno""#), "\(changed)")
             // Also with the slug that the definition has.
             for slug in [#""two""#, #""one""#, "null"] {
                 #expect(
                     try refusal(client, "PATCH", "\(path)/one", #"{"name":"x","slug":\#(slug)}"#)
                         == "400 slug is immutable after creation")
             }
+            #expect(try refusal(client, "PATCH", "\(path)/two", #"{"name":"x"}"#) == "404 \(title) not found")
+            #expect(try refusal(client, "DELETE", "\(path)/two") == "404 \(title) not found")
+            let changed = try client.call("PATCH", "\(path)/one", #"{"description":"why","name":"Uno"}"#, key: key)
+            #expect(changed.status == 200 && changed.body.contains(#""name":"Uno""#), "\(changed)")
             for place in ["\(path)/one", "/v1/\(name)s/by-id/\(id)"] {
                 #expect(try client.call("GET", place, key: key).body == changed.body)
             }
