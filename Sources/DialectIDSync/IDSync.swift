@@ -49,8 +49,8 @@ package enum IDSync {
                     x-mp-key, x-mp-signature
                     """,
                 exposedFields: """
-                    X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-Onym-Warning, X-mp-rate-limit-exceeded, \
-                    X-mp-rate-limit-percentage-used
+                    X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-Onym-Alias, X-Onym-Warning, \
+                    X-mp-rate-limit-exceeded, X-mp-rate-limit-percentage-used
                     """),
             traceField: "X-MP-Trace-Id",
             usageField: "X-mp-rate-limit-percentage-used",
