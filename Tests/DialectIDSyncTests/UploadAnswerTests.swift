@@ -42,6 +42,11 @@ struct UploadAnswerTests {
         ("of nobody", #"{"source_request_id":"u-1","events":[]}"#, "Upload u-1: mpid must name"),
         ("of an MPID that nobody has", #"{"source_request_id":"u-1","mpid":"5"}"#, "Upload u-1: There is no person"),
         ("with wrong events", #"{"source_request_id":"u-1","mpid":"5","events":7}"#, "Upload u-1: events must be"),
+        (
+            "with too many events",
+            #"{"source_request_id":"u-1","mpid":"5","events":[{}\#(String(repeating: ",{}", count: 5000))]}"#,
+            "Upload u-1: events must have at most 5000 events"
+        ),
     ]
 
     @Test(
