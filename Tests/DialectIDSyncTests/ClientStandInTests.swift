@@ -6,6 +6,7 @@ import Testing
 import Threads
 
 /// Stand-ins for shipped clients, which delete, keep and wait as their sources have it (spec/idsync-clients.md 2).
+/// Each sends 60 uploads, and the specification's 1,000 with `ONYM_SOAK=17`.
 @Suite("Stand-ins for shipped clients")
 struct ClientStandInTests {
     private struct Cut: Error {}
