@@ -306,7 +306,7 @@ public enum Owl {
     }
 }
 
-/// A file that goes with an event. The SDK sends the file after its event, while the process lives.
+/// A file that goes with an event. The SDK sends the file at once, often before its event, and only while the process lives.
 public struct OwlAttachment: Sendable {
     let attachment: Attachment
 

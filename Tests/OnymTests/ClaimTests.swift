@@ -179,7 +179,7 @@ struct ClaimTests {
         await eventually { !bench.transport.open.isEmpty }
     }
 
-    @Test("files go with their event, are tried twice, and come as they are")
+    @Test("files do not wait for the batch of their event, are tried twice, and come as they are")
     func attachments() async throws {
         let folder = TemporaryFolder()
         let file = URL(filePath: folder.path + "/trace.log")
@@ -194,6 +194,7 @@ struct ClaimTests {
         let owner = try #require(bench.onym.claimUser)
         bench.onym.clearUser()
         await open()
+        #expect(bench.transport.requests.map(\.path) == ["/v1/ingest/attachment"])
         let reserved = bench.answer(.fault(.offline))
         bench.advance(2)
         #expect(reserved?.body == bench.transport.open.first?.body)

@@ -1,7 +1,7 @@
 public import Foundation
 
-/// A file that goes with an event, in the Claim dialect. The SDK sends the file while the process lives, and does not keep
-/// it.
+/// A file that goes with an event, in the Claim dialect. The SDK does not keep the file, so it sends the file at once and does
+/// not wait for the event's batch: a process that ends soon would lose the file. The server takes both in either order.
 public struct Attachment: Sendable {
     /// The file's name.
     public let name: String

@@ -89,7 +89,8 @@ extension ClaimClient {
     private static let uploadSeconds: TimeInterval = 15 * 60
     private static let uploadAttempts = 2
 
-    /// Sends files that go with an event. A background queue reads the files and computes their checksums.
+    /// Sends files that go with an event, without waiting for the event's batch. A background queue reads the files and computes
+    /// their checksums.
     func attach(_ attachments: [Attachment], to letter: Mailbox.Letter) {
         let event = mailbox.uuid(of: letter)
         outside { [weak self] in
