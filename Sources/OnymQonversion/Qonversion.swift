@@ -358,8 +358,11 @@ extension Qonversion {
         public let qonversionId: String
         /// The app's own id of the user who is logged in.
         public let identityId: String?
-        /// The app's version at the first purchase. The server does not know it: nil.
-        public var originalAppVersion: String? { nil }
+        /// Inert: the app's version at the first purchase. The server does not know it: nil.
+        public var originalAppVersion: String? {
+            Qonversion.shared().note("User.originalAppVersion")
+            return nil
+        }
 
         init(_ user: AccessUser) { (qonversionId, identityId) = (user.id, user.identityID) }
     }

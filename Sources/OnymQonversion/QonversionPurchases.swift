@@ -18,8 +18,11 @@ extension Qonversion {
         public let expirationDate: Date?
         /// The time at which the shop took the transaction back.
         public let transactionRevocationDate: Date?
-        /// The id of the offer for one user. The server does not know it: nil.
-        public var promoOfferId: String? { nil }
+        /// Inert: the id of the offer for one user. The server does not know it: nil.
+        public var promoOfferId: String? {
+            Qonversion.shared().note("Transaction.promoOfferId")
+            return nil
+        }
         /// The environment of the transaction.
         public let environment: TransactionEnvironment
         /// The person's right to the transaction.
