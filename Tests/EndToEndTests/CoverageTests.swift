@@ -42,8 +42,16 @@ struct CoverageTests {
         }
     }
 
-    /// The public symbols of a facade: whether each one is inert.
-    private func symbols(_ facade: String) throws -> [String: Bool] {
+    /// What the compiler found in a facade.
+    private struct Symbols {
+        /// Whether each public symbol is inert.
+        var isInert: [String: Bool] = [:]
+        /// The parameters of a symbol whose documentation says that they are inert.
+        var inertParameters: [String: [String]] = [:]
+    }
+
+    /// The public symbols of a facade.
+    private func symbols(_ facade: String) throws -> Symbols {
         let build = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
         let folder = FileManager.default.temporaryDirectory.appending(path: "onym-symbols-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -54,7 +62,7 @@ struct CoverageTests {
             "-output-dir", folder.path(),
         ])
         try #require(made.code == 0, "\(made)")
-        var found: [String: Bool] = [:]
+        var found = Symbols()
         let data = try Data(contentsOf: folder.appending(path: "\(facade).symbols.json"))
         let graph = try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
         for symbol in graph["symbols"] as? [[String: Any]] ?? [] {
@@ -63,11 +71,12 @@ struct CoverageTests {
             else { continue }
             // The compiler and the standard library make these.
             if id.contains("::SYNTHESIZED::") || CoverageTests.general.contains(name) { continue }
-            let lines = (symbol["docComment"] as? [String: Any])?["lines"] as? [[String: Any]]
-            let isInert = (lines?.first?["text"] as? String)?.hasPrefix("Inert:") == true
+            let lines = (symbol["docComment"] as? [String: Any])?["lines"] as? [[String: Any]] ?? []
+            let comment = lines.compactMap { $0["text"] as? String }.joined(separator: " ")
             let whole = path.joined(separator: ".")
             // Of two forms of one name, one has an effect.
-            found[whole] = (found[whole] ?? true) && isInert
+            found.isInert[whole] = (found.isInert[whole] ?? true) && comment.hasPrefix("Inert:")
+            found.inertParameters[whole] = comment.matches(of: /`(\w+)` is inert/).map { String($0.1) }
         }
         return found
     }
@@ -102,7 +111,8 @@ struct CoverageTests {
     private func table(_ facade: String, _ vendor: String) throws -> String {
         let list = CoverageTests.root.appending(path: "Tests/EndToEndTests/VendorNames/\(facade).txt")
         let names = try Names(try String(contentsOf: list, encoding: .utf8))
-        let symbols = try symbols(facade)
+        let found = try symbols(facade)
+        let symbols = found.isInert
         let text = try sources(facade)
         var lines = ["### \(vendor): `\(facade)`", "", "| type | there | inert |", "|---|---|---|"]
         var listed: Set<String> = []
@@ -128,6 +138,7 @@ struct CoverageTests {
                         inert.append(name)
                     } else {
                         there.append(name)
+                        inert += (found.inertParameters[path] ?? []).map { "\($0):" }
                     }
                 }
             }
