@@ -1,8 +1,8 @@
-import Domain
+package import Domain
 
 /// The calls of which the journal keeps only the first of a day: calls about a known user without a token, and calls at a
 /// limit.
-struct DailyCalls {
+package struct DailyCalls {
     private struct Call: Hashable {
         let key: KeyID?
         let person: PersonID?
@@ -15,8 +15,11 @@ struct DailyCalls {
     private var taken: [Dialect: Int] = [:]
     private var full: [Full: Int] = [:]
 
-    private static let notedAtMost = 65_536
+    /// The number of calls that the journal notes in a day.
+    package static let notedAtMost = 65_536
     private static let dayMilliseconds: Int64 = 86_400_000
+
+    package init() {}
 
     mutating func count(_ dialect: Dialect) { taken[dialect, default: 0] += 1 }
     mutating func count(_ full: Full) { self.full[full, default: 0] += 1 }
@@ -33,8 +36,9 @@ struct DailyCalls {
         return taken
     }
 
-    /// Whether the journal notes a call: only the first of a day with its key, person and reason.
-    mutating func note(_ refusal: Refusal, _ key: KeyID?, at moment: Instant) -> Bool {
+    /// Whether the journal notes a call: only the first of a day with its key, person and reason, and at most
+    /// ``notedAtMost`` in a day.
+    package mutating func note(_ refusal: Refusal, _ key: KeyID?, at moment: Instant) -> Bool {
         let today = moment.milliseconds / DailyCalls.dayMilliseconds
         if today != day { (day, noted) = (today, []) }
         guard noted.count < DailyCalls.notedAtMost else { return false }
