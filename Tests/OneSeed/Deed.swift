@@ -105,16 +105,18 @@ package enum Deed: String, CaseIterable, Sendable {
         }
     }
 
-    /// The acts that no call of a world makes, and the tests that show them.
-    package static let elsewhere: [(act: any Act.Type, test: String)] = [
-        (SetUp.self, "the world's own beginning"),
-        (ReleaseTombstone.self, "ErasureTests"), (ReplayDelivery.self, "WebhookTests"),
-        (NoteKeyUse.self, "made by every keyed call"), (NoteDeliveries.self, "WebhookTests"),
-        (NoteUnproven.self, "ProtectionTests"), (NoteEventOfAttachments.self, "AttachmentTests"),
+    /// The acts that no call of a world makes, and the suites of tests that show them.
+    package static let elsewhere: [(act: any Act.Type, suite: String)] = [
+        // Each world begins with this act.
+        (SetUp.self, "ProgramTests"),
+        (ReleaseTombstone.self, "EraseTests"), (ReplayDelivery.self, "WebhookTests"),
+        // The first call of a key makes this act.
+        (NoteKeyUse.self, "AdminTests"), (NoteDeliveries.self, "WebhookTests"),
+        (NoteUnproven.self, "SigningKeyTests"), (NoteEventOfAttachments.self, "AttachmentTests"),
         (NoteRestored.self, "CopiesTests"), (NoteRepaired.self, "RepairTests"),
         (MakeConsoleLink.self, "ConsoleSessionTests"),
-        (OpenConsole.self, "ConsoleDoorTests"),
-        (CloseConsole.self, "ConsoleDoorTests"), (NoteConsoleUse.self, "ConsoleDoorTests"),
+        (OpenConsole.self, "ConsoleSessionTests"),
+        (CloseConsole.self, "ConsoleSessionTests"), (NoteConsoleUse.self, "ConsoleSessionTests"),
         (KeepRuns.self, "RunTests"),
         (TakeStoreNews.self, "AppleNotificationTests"),
         (NoteChecks.self, "PurchaseCheckTests"), (UnfreezePurchase.self, "SharedReceiptTests"),

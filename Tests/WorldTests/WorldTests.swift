@@ -1,4 +1,5 @@
 import Domain
+import Foundation
 import OneSeed
 import TestKit
 import Testing
@@ -49,12 +50,30 @@ struct WorldTests {
     }
 
     @Test("every act of the registry has a deed, or a test elsewhere")
-    func everyActHasADeed() {
+    func everyActHasADeed() throws {
         let deeds = Deed.allCases.flatMap(\.acts) + Deed.elsewhere.map(\.act)
         let covered = Set(deeds.map { ObjectIdentifier($0) })
         let missing = Registry.acts.filter { !covered.contains(ObjectIdentifier($0)) }
         #expect(missing.isEmpty, "Tests/OneSeed/Deed.swift lacks \(missing)")
         #expect(Deed.elsewhere.count == Set(Deed.elsewhere.map { ObjectIdentifier($0.act) }).count)
+        let suites = try WorldTests.suites()
+        #expect(suites.contains("WorldTests"))
+        for (act, suite) in Deed.elsewhere {
+            #expect(suites.contains(suite), "Tests/OneSeed/Deed.swift names \(suite) for \(act), which does not exist")
+        }
+    }
+
+    /// The names of all suites in the folder of tests.
+    private static func suites() throws -> Set<String> {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+        var names: Set<String> = []
+        for case let file as URL in files where file.lastPathComponent.hasSuffix("Tests.swift") {
+            for match in try String(contentsOf: file, encoding: .utf8).matches(of: /\bstruct (\w+Tests)\b/) {
+                names.insert(String(match.1))
+            }
+        }
+        return names
     }
 
     @Test("a history that fails is shortened to the steps that matter, and printed as a test")
