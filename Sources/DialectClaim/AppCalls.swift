@@ -139,7 +139,8 @@ enum AppCalls {
                 summary: "Changes the project's name, color, quotas and days of retention.",
                 description: """
                     Null gives a setting up, and the setting of the server is in force again. Days can be longer or shorter than \
-                    the server's days. Rows that retention has removed do not come back.
+                    the server's days. Only administrators may change the days of retention, because rows that retention has \
+                    removed do not come back.
                     """,
                 request: .object([
                     .init("name", .string()), .init("color", .anyOf([.string("As #12ab9f."), .null])),
@@ -157,6 +158,9 @@ enum AppCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     try caller.requireProject(request)
                     let edit = try SettingsEdit.read(request, tools, ofProject: true)
+                    if let member = edit.retention {
+                        try caller.requireAdministrator("Only administrators can change \(member)")
+                    }
                     let known = tools.directory.projects[caller.project]
                     let project = Project(
                         id: caller.project, name: edit.name ?? known?.name ?? "", madeAt: known?.madeAt ?? caller.now)
@@ -214,6 +218,10 @@ enum AppCalls {
             .post, "/v1/apps", scope: .appsWrite,
             operation: Operation(
                 id: "make_app", summary: "Makes an app with a client key, which is shown this once.",
+                description: """
+                    Where a dialect of the project requires identity tokens, only an administrator may make an app with the \
+                    platform backend, because its key needs no tokens.
+                    """,
                 request: .object([
                     .init("name", .string(), required: true),
                     .init("platform", .string(oneOf: platforms.map(\.rawValue)), required: true),
@@ -234,7 +242,9 @@ enum AppCalls {
                         id: KeyID(rawValue: 0), project: caller.project, app: nil, kind: .claimClient,
                         name: "\(new.name) Client Key", hash: made.hash, scopes: AccessKey.Kind.claimClient.scopes,
                         madeAt: caller.now)
-                    return PreparedCall(Administer(.makeAppWithKey(new, key))) { done, _ in
+                    let subject = Administer.Subject.makeAppWithKey(
+                        new, key, byAdministrator: caller.isAdministrator)
+                    return PreparedCall(Administer(subject)) { done, _ in
                         // The answer to a repeated call would show a key that does not exist.
                         let secret = done.hash == made.hash ? made.text : nil
                         return IdentityCalls.json(.created) { json in

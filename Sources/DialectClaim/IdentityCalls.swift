@@ -230,9 +230,11 @@ extension Caller {
         }
     }
 
+    /// Whether the key is an administrator's, or the operator of the server calls.
+    var isAdministrator: Bool { key.map { $0.kind == .admin } ?? isOperator }
+
     /// Refuses all callers except administrators. The vendor wants a signed-in person for such a call.
     func requireAdministrator(_ message: String) throws(Rejection) {
-        let isAdministrator = key.map { $0.kind == .admin } ?? isOperator
         guard isAdministrator else { throw ClaimFault(message, status: .forbidden).rejection() }
     }
 

@@ -38,6 +38,8 @@ struct AppDescription: Sendable {
 struct SettingsEdit: Sendable {
     private(set) var name: String?
     private(set) var settings: ClaimSettings.Edit = [:]
+    /// The first member of the body that changes days of retention; nil without such a member.
+    private(set) var retention: String?
 
     static let languagesAtMost = 200
     static let languageCharacters = 35
@@ -93,9 +95,9 @@ struct SettingsEdit: Sendable {
             settings[.userQuota] = .some(try SettingsEdit.bytes(value))
         case "attachment_project_quota_bytes" where ofProject:
             settings[.projectQuota] = .some(try SettingsEdit.bytes(value))
-        case "retention_days_events" where ofProject: settings[.eventDays] = .some(try SettingsEdit.days(value))
-        case "retention_days_metrics" where ofProject: settings[.metricDays] = .some(try SettingsEdit.days(value))
-        case "retention_days_funnels" where ofProject: settings[.stepDays] = .some(try SettingsEdit.days(value))
+        case "retention_days_events" where ofProject: try takeDays(of: .eventDays, member, value)
+        case "retention_days_metrics" where ofProject: try takeDays(of: .metricDays, member, value)
+        case "retention_days_funnels" where ofProject: try takeDays(of: .stepDays, member, value)
         case "issue_alert_frequency" where ofProject: throw Unfit("is a setting of the server")
         case "slug" where ofProject, "bundle_id" where !ofProject, "platform" where !ofProject:
             throw Unfit("is immutable after creation")
@@ -127,6 +129,13 @@ struct SettingsEdit: Sendable {
             throw Unfit("must be a positive integer")
         }
         return String(bytes)
+    }
+
+    private mutating func takeDays(
+        of field: ClaimSettings.Field, _ member: String, _ value: JSONValue
+    ) throws(Unfit) {
+        settings[field] = .some(try SettingsEdit.days(value))
+        retention = retention ?? member
     }
 
     private static func days(_ value: JSONValue) throws(Unfit) -> String? {

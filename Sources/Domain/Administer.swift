@@ -6,8 +6,8 @@ package struct Administer: Act {
         case makeProject(SetUp)
         case makeApp(App)
         case makeKey(AccessKey)
-        /// An app with its first key.
-        case makeAppWithKey(App, AccessKey)
+        /// An app with its first key. Not only administrators make apps: see ``Refusal/exemptKey``.
+        case makeAppWithKey(App, AccessKey, byAdministrator: Bool)
         /// Gives a new name to the caller's project, or to an app of it, and changes its settings in the Claim dialect. Nil keeps the
         /// name.
         case change(Named, name: String?, ClaimSettings.Edit = [:])
@@ -59,9 +59,9 @@ extension Administer {
     package var byteCount: Int { 4096 }
 
     /// Makes, renames or revokes projects, apps and keys. Throws `noSuch` for an unknown project, app or key, `tooMany` at a limit of
-    /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, and `appOfOtherDialect`. The limits
-    /// keep the directory small, because every call reads it. A project, an app or a key that was revoked before stays as it
-    /// is.
+    /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, `appOfOtherDialect`, and `exemptKey` for an app whose
+    /// key would need no identity tokens. The limits keep the directory small, because every call reads it. A project, an app or a key
+    /// that was revoked before stays as it is.
     ///
     /// - Parameter project: the project of the caller. Apps and keys of other projects do not exist for the call.
     package func decide<V: DecisionFacts>(
@@ -72,7 +72,12 @@ extension Administer {
         case .makeProject(let setUp): return try make(setUp, directory, stamp)
         case .makeApp(let app): return try make(app, directory, stamp)
         case .makeKey(let key): return try make(key, directory, stamp)
-        case .makeAppWithKey(let app, let key):
+        case .makeAppWithKey(let app, let key, let byAdministrator):
+            let needsToken = Directory.isClients(key.kind, of: app.platform)
+            // Otherwise an agent could give itself the power to speak for all known users.
+            guard byAdministrator || needsToken || !directory.strategy(of: app.project).guards.requiresProof else {
+                throw .exemptKey
+            }
             let made = try make(app, directory, stamp)
             guard directory.keysThatCount(of: app.project).count < Administer.keysPerProject else {
                 throw .tooMany(.key)
@@ -385,6 +390,14 @@ extension Refusal {
     package static func tooMany(_ noun: Administer.Noun) -> Refusal {
         Refusal(.conflict, "too_many", "The limit of \(noun.rawValue)s is reached.")
     }
+
+    /// The key of the app would need no identity tokens, and a dialect of the project requires tokens.
+    package static let exemptKey = Refusal(
+        .forbidden, "administrator_required",
+        """
+        The project requires identity tokens, and the key of a backend app needs none. Only an administrator can make a backend \
+        app.
+        """, isJournalled: true)
 
     /// The key names an app that speaks another dialect.
     package static func appOfOtherDialect(_ dialect: Dialect) -> Refusal {

@@ -132,8 +132,12 @@ package final class Directory: Sendable {
 
     /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.
     package func isClients(_ key: AccessKey) -> Bool {
-        let platform = key.app.flatMap { apps[$0] }?.platform
-        switch key.kind {
+        Directory.isClients(key.kind, of: key.app.flatMap { apps[$0] }?.platform)
+    }
+
+    /// Whether a key of a kind is inside an app, if the app has a platform.
+    static func isClients(_ kind: AccessKey.Kind, of platform: App.Platform?) -> Bool {
+        switch kind {
         case .idsyncWeb, .claimClient, .entitlementsProject, .onymClient: return platform != .backend
         // A key is secret only on a back end. A key inside an app is public.
         case .idsync: return platform == .apple || platform == .android || platform == .web

@@ -74,7 +74,7 @@ struct RetentionTests {
         let project = "/v1/projects/\(try client.project())"
         func patch(_ body: String) throws -> [String: Any] {
             try OwlClient.json(
-                try client.call("PATCH", project, body, key: client.server.credentials.claimAgentKey))
+                try client.call("PATCH", project, body, key: client.server.credentials.adminKey))
         }
         let changed = try patch(#"{"retention_days_events":4,"retention_days_metrics":30,"retention_days_funnels":3}"#)
         for answer in [changed, try client.agent(project)] {
@@ -83,6 +83,20 @@ struct RetentionTests {
                 #expect(answer["effective_retention_days_\(name)"] as? Int == days)
             }
         }
+        // An agent's key removes no rows of users.
+        for kind in ["events", "metrics", "funnels"] {
+            for days in ["3", "null"] {
+                let answer = try client.call(
+                    "PATCH", project, #"{"name":"New","retention_days_\#(kind)":\#(days)}"#,
+                    key: client.server.credentials.claimAgentKey)
+                #expect(
+                    answer.status == 403
+                        && answer.body == #"{"error":"Only administrators can change retention_days_\#(kind)"}"#,
+                    "\(answer)")
+            }
+        }
+        let kept = try client.agent(project)
+        #expect(kept["retention_days_events"] as? Int == 4 && kept["name"] as? String == "Test")
         let messages = ["metric:load:record", "step:cart"] + (0..<10).map { "plain \($0)" }
         _ = try client.ingest(messages.map { OwlClient.event("ada", $0) })
         clock.advance(milliseconds: 6 * 86_400_000)

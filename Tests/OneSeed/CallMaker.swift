@@ -217,8 +217,9 @@ struct CallMaker {
             return claim("POST", path + "/merge", #"{"source_issue_id":"\#(source)"}"#, agent: true)
         case .retention:
             guard let project = some("claim_project") else { return nil }
-            return claim(
-                "PATCH", "/v1/projects/\(project)", #"{"retention_days_events":\#(3 + chance.below(20))}"#, agent: true)
+            return call(
+                deed, "PATCH", "/v1/projects/\(project)", #"{"retention_days_events":\#(3 + chance.below(20))}"#,
+                credentials.adminKey)
         case .reserve:
             let number = chance.below(CallMaker.contents.count)
             let content = Array(CallMaker.contents[number].utf8)

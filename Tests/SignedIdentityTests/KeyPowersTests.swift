@@ -1,4 +1,5 @@
 import ByteText
+import Crypto
 import Foundation
 import Program
 import StoreSQLite
@@ -16,6 +17,10 @@ struct KeyPowersTests {
         let pair = "\(credentials.idsyncKey):\(credentials.idsyncSecret)"
         return [("Authorization", "Basic \(Base64.encode(Array(pair.utf8)))")]
     }
+
+    /// The path of the project in the Claim dialect, and the id of its app there.
+    private static let project = "/v1/projects/6f6e796d-0001-8000-8000-000000000001"
+    private static let app = "6f6e796d-0002-8000-8000-000000000002"
 
     /// A call that a key cannot make: its method, its path and its body.
     private typealias Attempt = (method: String, path: String, body: String?)
@@ -42,7 +47,21 @@ struct KeyPowersTests {
                     ("POST", "/v1/ingest", #"{"bundle_id":"com.example.demo","events":[\#(event)]}"#),
                     ("POST", "/v1/import", #"{"events":[\#(event)]}"#),
                     ("POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_ada","user_id":"mallory"}"#),
+                    ("POST", "/v1/identity/properties", #"{"user_id":"ada","properties":{"plan":"x"}}"#),
+                    (
+                        "POST", "/v1/identity/attribution/apple-search-ads",
+                        #"{"user_id":"ada","attribution_token":"t","dev_mock":"attributed"}"#
+                    ),
                     ("POST", "/v1/feedback", #"{"bundle_id":"com.example.demo","message":"m"}"#),
+                    (
+                        "POST", "/v1/questionnaires/nps/responses",
+                        #"{"bundle_id":"com.example.demo","user_id":"ada","answers":{"q1":"x"}}"#
+                    ),
+                    ("POST", "/v1/ingest/attachment", "{}"),
+                    ("DELETE", "/v1/apps/\(KeyPowersTests.app)", nil),
+                    ("PATCH", KeyPowersTests.project, #"{"retention_days_events":3}"#),
+                    ("PATCH", KeyPowersTests.project, #"{"retention_days_metrics":null}"#),
+                    ("PATCH", KeyPowersTests.project, #"{"name":"New","retention_days_funnels":3}"#),
                 ]
             ),
             ("entitlements_project", bearer("test_\(credentials.entitlementsProjectKey)"), [grant]),
@@ -101,18 +120,141 @@ struct KeyPowersTests {
                 #expect([401, 403].contains(answer.status), "\(key.name): \(method) \(path): \(answer)")
             }
         }
-        // Feedback is deleted by administrators alone.
-        let sent = try scene.claim("POST", "/v1/feedback", #"{"bundle_id":"com.example.demo","message":"m"}"#)
-        let feedback = sent.told("id")
-        let project = try #require(
-            try scene.call("GET", "/v1/projects", nil, KeyPowersTests.bearer(scene.credentials.claimAgentKey))
-                .list("projects").first?["id"])
-        let path = "/v1/projects/\(project)/feedback/\(feedback)"
-        for (key, status) in [(scene.credentials.claimAgentKey, 403), (scene.credentials.adminKey, 200)] {
-            #expect(try scene.call("DELETE", path, nil, KeyPowersTests.bearer(key)).status == status)
-        }
         #expect(try scene.ada() == before)
     }
+
+    @Test("only an administrator deletes what users sent, or changes how long it stays", arguments: stores)
+    func deletes(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil)
+        let credentials = scene.credentials
+        let agent = KeyPowersTests.bearer(credentials.claimAgentKey)
+        let sent = try scene.claim("POST", "/v1/feedback", #"{"bundle_id":"com.example.demo","message":"m"}"#)
+        let reserved = try scene.claim(
+            "POST", "/v1/ingest/attachment",
+            #"""
+            {"client_event_id":"11111111-2222-4333-8444-555555555555","user_id":"ada","original_filename":"a.txt",
+            "content_type":"text/plain","size_bytes":1,"sha256":"\#(Hexadecimal.encode(SHA256.digest(of: [65]).bytes))"}
+            """#)
+        let attachment = reserved.told("attachment_id")
+        let stored = try scene.http.call(
+            "PUT", "/v1/ingest/attachment/\(attachment)",
+            fields: KeyPowersTests.bearer(credentials.claimClientKey) + [("Content-Type", "application/octet-stream")],
+            body: [65])
+        #expect(stored.status == 200, "\(stored)")
+        let survey = try #require(
+            try scene.call("GET", "\(KeyPowersTests.project)/questionnaires?data_mode=all", nil, agent)
+                .list("questionnaires").first?["id"])
+        let responses = "\(KeyPowersTests.project)/questionnaires/\(survey)/responses"
+        let response = try #require(
+            try scene.call("GET", "\(responses)?data_mode=all", nil, agent).list("responses").first?["id"])
+        let calls: [Attempt] = [
+            ("DELETE", "\(KeyPowersTests.project)/feedback/\(sent.told("id"))", nil),
+            ("DELETE", "/v1/attachments/\(attachment)", nil), ("DELETE", "\(responses)/\(response)", nil),
+            ("PATCH", KeyPowersTests.project, #"{"retention_days_events":400}"#),
+            ("PATCH", KeyPowersTests.project, #"{"retention_days_metrics":400}"#),
+            ("PATCH", KeyPowersTests.project, #"{"retention_days_funnels":400}"#),
+            ("DELETE", "/v1/apps/\(KeyPowersTests.app)", nil),
+        ]
+        let keys = [
+            (credentials.claimClientKey, 403), (credentials.claimImportKey, 403), (credentials.claimAgentKey, 403),
+            (credentials.adminKey, 200),
+        ]
+        for (method, path, body) in calls {
+            for (key, status) in keys {
+                let answer = try scene.call(method, path, body, KeyPowersTests.bearer(key))
+                #expect(answer.status == status, "\(key.prefix(12)): \(method) \(path): \(answer)")
+            }
+        }
+    }
+
+    @Test("a questionnaire that an agent has deleted comes back by an undo, with its responses", arguments: stores)
+    func deletedQuestionnaire(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil)
+        let agent = KeyPowersTests.bearer(scene.credentials.claimAgentKey)
+        func questionnaires() throws -> [[String: Any]] {
+            try scene.call("GET", "\(KeyPowersTests.project)/questionnaires?data_mode=all", nil, agent)
+                .list("questionnaires")
+        }
+        let survey = try #require(try questionnaires().first)
+        #expect(survey["response_count"] as? Int == 1)
+        let path = "\(KeyPowersTests.project)/questionnaires/\(survey["id"] ?? "")"
+        let deleted = try scene.call("DELETE", path, nil, agent)
+        let call = scene.server.store.counts.lastSequence.rawValue
+        #expect(deleted.status == 200, "\(deleted)")
+        #expect(try questionnaires().isEmpty)
+        let undone = try scene.administer("POST", "/calls/\(call)/undo", "{}")
+        #expect(undone.status == 200, "\(undone)")
+        #expect(try questionnaires().first?["response_count"] as? Int == 1)
+    }
+
+    // MARK: - Keys that an agent gets
+
+    /// Makes an app of a platform in the Claim dialect.
+    private func makeApp(_ platform: String, _ scene: Scene, by key: String) throws -> Scene.Answer {
+        let bundle = platform == "backend" ? "" : #","bundle_id":"com.example.shop""#
+        return try scene.call(
+            "POST", "/v1/apps",
+            #"{"name":"Shop","platform":"\#(platform)","project_id":"\#(KeyPowersTests.project.suffix(36))"\#(bundle)}"#,
+            KeyPowersTests.bearer(key))
+    }
+
+    /// Sets a property of Ada with a client key.
+    private func changeAda(_ scene: Scene, _ key: String, token: String? = nil) throws -> Scene.Answer {
+        try scene.call(
+            "POST", "/v1/identity/properties", #"{"user_id":"ada","properties":{"plan":"ada-plan"}}"#, token: token,
+            KeyPowersTests.bearer(key))
+    }
+
+    @Test(
+        "where any dialect requires tokens, an agent makes no key that needs none", arguments: stores,
+        [#""require""#, #"{"idsync":"require","claim":"log"}"#])
+    func exempt(_ kind: StoreKind, _ mode: String) throws {
+        let scene = try Scene(kind, mode: mode)
+        let (agent, admin) = (scene.credentials.claimAgentKey, scene.credentials.adminKey)
+        func apps() throws -> Int {
+            try scene.call("GET", "/v1/apps", nil, KeyPowersTests.bearer(agent)).list("apps").count
+        }
+        let before = try apps()
+        let refused = try makeApp("backend", scene, by: agent)
+        #expect(
+            refused.status == 403 && refused.text("error")?.contains("administrator") == true
+                && refused.text("client_secret") == nil, "\(refused)")
+        #expect(try apps() == before)
+        // An app that is published gets its key, which needs tokens like any other.
+        for platform in ["apple", "android", "web"] {
+            let made = try makeApp(platform, scene, by: agent)
+            #expect(made.status == 201, "\(made)")
+            let key = made.told("client_secret")
+            let isRequired = mode == #""require""#
+            #expect(try changeAda(scene, key).wantsToken == isRequired)
+            let changed = try scene.call(
+                "PATCH", "/v1/apps/\(made.told("id"))", #"{"platform":"backend"}"#, KeyPowersTests.bearer(agent))
+            #expect(changed.status == 400, "\(changed)")
+            #expect(try changeAda(scene, key).wantsToken == isRequired)
+            #expect(try changeAda(scene, key, token: scene.token("ada")).status == 200)
+        }
+        let made = try makeApp("backend", scene, by: admin)
+        #expect(made.status == 201, "\(made)")
+        #expect(try changeAda(scene, made.told("client_secret")).status == 200)
+    }
+
+    @Test("a back end's key from before tokens were required needs none until it is revoked", arguments: stores)
+    func exemptBefore(_ kind: StoreKind) throws {
+        for mode in [#""off""#, #""log""#] {
+            let scene = try Scene(kind, mode: mode)
+            let made = try makeApp("backend", scene, by: scene.credentials.claimAgentKey)
+            #expect(made.status == 201, "\(made)")
+            let key = made.told("client_secret")
+            try scene.require(#""require""#)
+            #expect(try changeAda(scene, key).status == 200)
+            let keys = try scene.administer("GET", "/keys").list("keys")
+            let id = try #require(keys.first { $0["name"] as? String == "Shop Client Key" }?["id"], "\(keys)")
+            #expect(try scene.administer("DELETE", "/keys/\(id)").status == 200)
+            #expect(try changeAda(scene, key).status == 401)
+        }
+    }
+
+    // MARK: - Keys of other dialects
 
     @Test("keys of one dialect open no other", arguments: stores)
     func dialects(_ kind: StoreKind) throws {
@@ -143,7 +285,7 @@ struct KeyPowersTests {
         }
     }
 
-    @Test("the store has no text of a key, a secret or a token")
+    @Test("the store has no text of a key, a secret, a token or a session")
     func stored() throws {
         let folder = TemporaryFolder()
         let scene = try Scene(.sqlite, mode: nil, in: folder)
@@ -156,12 +298,16 @@ struct KeyPowersTests {
             "device":{"class":"phone","os":"android","model":"Pixel"},"sdk":{"version":"1.0"}}
             """, [])
         let link = try scene.administer("POST", "/console/links", "{}")
+        let session = try scene.call(
+            "POST", "/onym/v1/console/session", #"{"code":"\#(link.told("code"))"}"#, [("Onym-Console", "1")])
+        let cookie = try #require(session.wire["Set-Cookie"]?.firstMatch(of: /=([0-9a-f]{64});/)?.1, "\(session)")
         let texts = [
             credentials.adminKey, credentials.idsyncKey, credentials.idsyncSecret, credentials.idsyncWebKey,
             credentials.claimClientKey, credentials.claimImportKey, credentials.claimAgentKey,
             credentials.entitlementsProjectKey, credentials.entitlementsSecretKey, credentials.linkingKey,
             credentials.linkingAppSecret, credentials.onymClientKey, credentials.onymServerKey, scene.secret,
             install.told("token"), install.told("refresh_token"), link.told("code"),
+            String(cookie),
         ]
         var bytes = Data()
         for name in ["onym.db", "onym.db-wal"] {
