@@ -54,39 +54,74 @@ struct AttackTests {
         }
     }
 
-    /// A body that says Ada in every way that any call knows.
-    private static func everything(_ scene: Scene) -> String {
+    /// A body that names a user in every way that any call knows.
+    private static func everything(_ scene: Scene, _ user: String, _ mpid: String) -> String {
         #"""
-        {"environment":"production","known_identities":{"customerid":"ada"},"identity_changes":[{"identity_type":"other",
-        "old_value":null,"new_value":"x"}],"mpid":"\#(scene.mpid)","user_identities":{"customerid":"ada"},
-        "user_attributes":{"city":"x"},"user_id":"ada","anonymous_id":"owl_anon_mallory","properties":{"a":"b"},
+        {"environment":"production","known_identities":{"customerid":"\#(user)"},"identity_changes":[{"identity_type":"other",
+        "old_value":null,"new_value":"x"}],"mpid":"\#(mpid)","user_identities":{"customerid":"\#(user)"},
+        "user_attributes":{"city":"x"},"user_id":"\#(user)","anonymous_id":"owl_anon_mallory","properties":{"a":"b"},
         "bundle_id":"com.example.demo","message":"m","answers":{"q1":"x"},"attribution_token":"t","dev_mock":"attributed",
         "client_event_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF","original_filename":"a","content_type":"text/plain",
-        "size_bytes":1,"sha256":"\#(String(repeating: "0", count: 64))","identity_id":"ada","anon_id":"QON_mallory",
-        "q_uid":"QON_ada","price":"1","currency":"usd","app_store_data":{"receipt":"\#(scene.receipt("t-x"))"},
+        "size_bytes":1,"sha256":"\#(String(repeating: "0", count: 64))","identity_id":"\#(user)","anon_id":"QON_mallory",
+        "q_uid":"QON_\#(user)","price":"1","currency":"usd","app_store_data":{"receipt":"\#(scene.receipt("t-x"))"},
         "receipt":"\#(scene.receipt("t-x"))","purchase":{},"transactions":["\#(scene.receipt("t-x"))"],"id":"pro",
-        "external_id":"ada","events":[{"user_id":"ada","message":"m","level":"info","n":"e",
-        "session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}],"data":{"source_mpid":"\#(scene.mpid)",
-        "destination_mpid":"\#(scene.mpid)","start_unixtime_ms":1,"end_unixtime_ms":\#(scene.clock.now.milliseconds)}}
+        "external_id":"\#(user)","events":[{"user_id":"\#(user)","message":"m","level":"info","n":"e",
+        "session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}],"data":{"source_mpid":"\#(mpid)",
+        "destination_mpid":"\#(mpid)","start_unixtime_ms":1,"end_unixtime_ms":\#(scene.clock.now.milliseconds)}}
         """#
     }
 
     @Test("every call that there is, with every client's key and all that names her", arguments: stores)
     func sweep(_ kind: StoreKind) throws {
         let scene = try Scene(kind)
+        let answers = try sweep(scene, naming: "ada", scene.mpid, tokens: [nil, scene.token("mallory")])
+        for (call, answer) in answers {
+            // Two calls answer the body that they got.
+            if call.contains(" /v3/device/") || call.contains(" /v3/appleads/") { continue }
+            for text in Scene.privateTexts + [scene.mpid] {
+                #expect(!answer.wire.body.contains(text), "\(call): \(answer)")
+            }
+        }
+        #expect(answers.count > 600)
+    }
+
+    @Test("without tokens no call that names only oneself shows anything of hers, or changes it", arguments: stores)
+    func sweepOfOneself(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: nil)
+        let mpid = try scene.identify(#"{"customerid":"mallory"}"#).told("mpid")
+        let answers = try sweep(scene, naming: "mallory", mpid, tokens: [nil])
+        for (call, answer) in answers {
+            #expect(answer.status != 429, "\(call): a call over a limit shows nothing, and proves nothing")
+            for text in Scene.privateTexts + [scene.mpid, "ada@x", "owl_anon_ada", "idfv-ada", "t-ada"] {
+                #expect(!answer.wire.body.contains(text), "\(call): \(answer)")
+            }
+        }
+        #expect(answers.count > 300 && answers.count { $0.answer.status < 300 } > 30)
+        // The same calls show her texts to a caller that names her.
+        let named = try sweep(scene, naming: "ada", scene.mpid, tokens: [nil], keepsAda: false)
+        for text in ["ada-plan", "ada-tier", scene.mpid] {
+            #expect(named.contains { $0.answer.wire.body.contains(text) }, "\(text)")
+        }
+    }
+
+    /// Makes every call with each client's key, and returns the answers. The calls name a user in every way. No call may fail, or
+    /// change anything of Ada's.
+    private func sweep(
+        _ scene: Scene, naming user: String, _ mpid: String, tokens: [String?], keepsAda: Bool = true
+    ) throws -> [(call: String, answer: Scene.Answer)] {
         let before = try scene.ada()
-        let (credentials, mallory) = (scene.credentials, scene.token("mallory"))
+        let credentials = scene.credentials
         let paths = try #require(
             try scene.call("GET", "/openapi.json", nil, []).object["paths"] as? [String: [String: Any]])
-        var count = 0
+        var answers: [(call: String, answer: Scene.Answer)] = []
         for (pattern, operations) in paths.sorted(by: { $0.key < $1.key }) where !pattern.hasPrefix("/onym/") {
-            for id in pattern.contains("{id}") ? ["ada", "QON_ada", scene.mpid] : [""] {
+            for id in pattern.contains("{id}") ? [user, "QON_\(user)", mpid] : [""] {
                 var path = pattern
                 for (name, value) in [
-                    ("id", id), ("api_key", credentials.idsyncWebKey), ("mpid", scene.mpid), ("slug", "nps"),
-                    ("source", "apple-search-ads"), ("user_id", scene.mpid), ("install_id", scene.mpid),
+                    ("id", id), ("api_key", credentials.idsyncWebKey), ("mpid", mpid), ("slug", "nps"),
+                    ("source", "apple-search-ads"), ("user_id", mpid), ("install_id", mpid),
                     ("entitlement", "pro"), ("organization", "1"), ("account", "1"), ("workspace", "1"),
-                    ("user", "QON_ada"),
+                    ("user", "QON_\(user)"),
                     ("key", "c"), ("set", "1"), ("folder", "decisions"), ("file", "main.js"), ("offer", "spring"),
                     ("feedback", "1"), ("questionnaire", "1"), ("response", "1"), ("issue", "1"), ("comment", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
@@ -100,8 +135,8 @@ struct AttackTests {
                     let declared = Set(
                         parameters.filter { $0["in"] as? String == "query" }.map { $0["name"] as? String })
                     let query = [
-                        ("user_id", "ada"), ("bundle_id", "com.example.demo"), ("identity_id", "ada"),
-                        ("device_user_id", "QON_ada"), ("data_mode", "all"),
+                        ("user_id", user), ("bundle_id", "com.example.demo"), ("identity_id", user),
+                        ("device_user_id", "QON_\(user)"), ("data_mode", "all"),
                     ].filter { declared.contains($0.0) }.map { "\($0)=\($1)" }.joined(separator: "&")
                     let target = query.isEmpty ? path : "\(path)?\(query)"
                     for fields in [
@@ -109,23 +144,18 @@ struct AttackTests {
                         [("Authorization", "Bearer \(credentials.claimClientKey)")],
                         [("Authorization", "Bearer test_\(credentials.entitlementsProjectKey)")],
                     ] {
-                        for token in [nil, mallory] {
-                            let body = method == "GET" ? nil : AttackTests.everything(scene)
+                        for token in tokens {
+                            let body = method == "GET" ? nil : AttackTests.everything(scene, user, mpid)
                             let answer = try scene.call(method, target, body, token: token, fields)
-                            count += 1
                             #expect(answer.status < 500, "\(method) \(target): \(answer)")
-                            // Two calls answer the body that they got.
-                            if pattern.hasPrefix("/v3/device/") || pattern.hasPrefix("/v3/appleads/") { continue }
-                            for text in Scene.privateTexts + [scene.mpid] {
-                                #expect(!answer.wire.body.contains(text), "\(method) \(path): \(answer)")
-                            }
+                            answers.append(("\(method) \(target)", answer))
                         }
                     }
                 }
             }
-            #expect(try scene.ada() == before, "\(pattern)")
+            if keepsAda { #expect(try scene.ada() == before, "\(pattern)") }
         }
-        #expect(count > 600)
+        return answers
     }
 
     // MARK: - IDSync
