@@ -299,6 +299,26 @@ struct CopiesTests {
         #expect(try copied.restore(.end).1 == copied.states[copied.last])
     }
 
+    @Test("from before an erasure have the erased person again, and later copies do not")
+    func erased() throws {
+        let copied = try CopiedStore(seed: 12)
+        let person = try copied.fixture.identify([.customerID: "erased"]).person
+        try copied.makeBase(changesBetween: false)
+        let before = copied.last
+        #expect(try copied.fixture.process(ErasePerson(person)).as(Erased.self)?.people == [person])
+        try copied.makeBase(changesBetween: false)
+        func identities(_ until: CopyReader.Until) throws -> Int {
+            let target = TemporaryFolder()
+            let reader = try CopyReader(copied.folder.path)
+            _ = try reader.restore(try reader.plan(until), to: target.path + "/onym.db")
+            let store = try SQLiteStore(StoreFile(folder: target.path))
+            defer { store.close() }
+            return try store.read { snapshot throws(StoreFault) in try snapshot.identities(of: person).count }
+        }
+        #expect(try identities(.call(before)) == 1)
+        #expect(try identities(.end) == 0)
+    }
+
     @Test("give attachments back whose content is that of their names, and name the others")
     func attachments() throws {
         let copied = try CopiedStore(seed: 1)

@@ -98,6 +98,32 @@ struct RateLimitTests {
         #expect(try client.call("POST", "/v1/identify", fields: [key], json: body).status == 429)
     }
 
+    @Test("are counted by each process for itself, and in memory")
+    func processes() throws {
+        let limits = RateLimits(key: RateLimit(perSecond: 1, burst: 1), identity: .off)
+        func statuses(_ server: TestServer) throws -> [Int] {
+            try (0..<2).map { _ in try IDSyncClient(server).identify(#"{"email":"a"}"#).wire.status }
+        }
+        if StoreKind.allCases.contains(.sqlite) {
+            let first = try server(.sqlite, limits)
+            #expect(try statuses(first) == [200, 429])
+            let next = try TestServer(restarting: first) { [clock] configuration in
+                configuration.rates = limits
+                configuration.clock = { clock.now }
+            }
+            #expect(try statuses(next) == [200, 429])
+        }
+        if StoreKind.allCases.contains(.postgres) {
+            let first = try server(.postgres, limits)
+            #expect(try statuses(first) == [200, 429])
+            let other = try TestServer(beside: first) { [clock] configuration in
+                configuration.rates = limits
+                configuration.clock = { clock.now }
+            }
+            #expect(try statuses(other) == [200, 429])
+        }
+    }
+
     @Test("are told to pages of other origins, too")
     func exposed() throws {
         let server = try server(.memory, RateLimits(key: RateLimit(perSecond: 1, burst: 1), identity: .off))

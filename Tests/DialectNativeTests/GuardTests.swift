@@ -18,6 +18,7 @@ struct GuardTests {
         let client = try NativeClient(kind)
         let shown = try client.get("/onym/v1/strategy")
         #expect(shown.number("shared_device_people") == 1000 && shown["same_user_id"] as? Bool == false)
+        #expect(shown.number("strategy_dry_run_days") == 30)
         #expect(
             shown["signed_identities"] as? [String: String] == [
                 "idsync": "off", "claim": "off", "entitlements": "off", "onym": "off",

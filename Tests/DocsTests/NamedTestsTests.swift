@@ -16,25 +16,113 @@ struct NamedTestsTests {
         }
     }
 
-    @Test("exist, in each page and in the threat model's every part")
+    /// The tests that a text names, as `SuiteTests.function`.
+    private static func names(in text: String) -> [(suite: String, function: String)] {
+        text.split(separator: "`").compactMap { found in
+            let parts = found.split(separator: ".", omittingEmptySubsequences: false)
+            guard parts.count == 2, parts[0].hasSuffix("Tests"), parts[0].wholeMatch(of: /\w+/) != nil,
+                parts[1].wholeMatch(of: /\w+/) != nil, parts[1] != "swift"
+            else { return nil }
+            return (String(parts[0]), String(parts[1]))
+        }
+    }
+
+    @Test("exist, in each page")
     func exist() throws {
         let sources = Dictionary(grouping: try NamedTestsTests.texts(in: "Tests", "Tests.swift"), by: \.name)
-        var parts: [(name: Substring, tests: Int)] = []
+        var count = 0
         for page in try NamedTestsTests.texts(in: "docs", ".md") {
-            let isThreatModel = page.name == "threat-model"
-            for line in page.text.split(separator: "\n")
-            where line.hasPrefix("#") || line.utf8.contains(UInt8(ascii: "`")) {
-                if isThreatModel, line.hasPrefix("#") { parts.append((line, 0)) }
-                for found in line.split(separator: "`") where found.contains("Tests.") {
-                    let names = found.split(separator: ".")
-                    guard names.count == 2, names[0].hasSuffix("Tests") else { continue }
+            for line in page.text.split(separator: "\n") {
+                for (suite, function) in NamedTestsTests.names(in: String(line)) {
+                    count += 1
                     #expect(
-                        sources[String(names[0])]?.contains { $0.text.contains("func \(names[1])(") } == true,
-                        "\(page.name) names \(found), which does not exist")
-                    if isThreatModel { parts[parts.count - 1].tests += 1 }
+                        sources[suite]?.contains { $0.text.contains("func \(function)(") } == true,
+                        "\(page.name) names \(suite).\(function), which does not exist")
                 }
             }
         }
-        #expect(parts.filter { $0.tests == 0 }.map(\.name) == ["# Threat model", "## Before going live"])
+        #expect(count > 150)
+    }
+
+    // MARK: - The threat model
+
+    /// A paragraph, an item of a list or a row of a table.
+    private struct Block {
+        let section: String
+        var text: String
+    }
+
+    /// The blocks of a page, without its titles and the heads of its tables.
+    private static func blocks(of page: String) -> [Block] {
+        var blocks: [Block] = []
+        var (section, isInBlock) = ("", false)
+        for line in page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if line.hasPrefix("#") {
+                (section, isInBlock) = (line, false)
+            } else if line.isEmpty {
+                isInBlock = false
+            } else if line.hasPrefix("|---") {
+                blocks.removeLast()
+            } else if isInBlock, !line.hasPrefix("|"), line.prefixMatch(of: /(-|\d+\.)\s/) == nil {
+                blocks[blocks.count - 1].text += " \(line.drop { $0 == " " })"
+            } else {
+                blocks.append(Block(section: section, text: line))
+                isInBlock = !line.hasPrefix("|")
+            }
+        }
+        return blocks
+    }
+
+    /// The sections of the threat model that state nothing that a test could show: the contents of the page, and advice.
+    private static let sectionsWithout = ["# Threat model", "## Before going live"]
+    /// The beginnings of other blocks without a name: the scope of the page, the heads of lists, and things that Onym cannot do.
+    private static let blocksWithout = [
+        "Onym protects identities and groups,", "Onym protects these things from:", "- all users of an app or a page",
+        "- thieves of a server's key", "- other projects", "Onym cannot protect these things",
+        "Where tokens are required, an attacker", "- **The operator of the process**",
+        "An erasure does not reach these things:", "- a database's archived log", "- exports",
+    ]
+
+    @Test("are in each paragraph and in each row of the threat model, but for advice")
+    func threatModel() throws {
+        let page = try #require(try NamedTestsTests.texts(in: "docs", ".md").first { $0.name == "threat-model" })
+        let blocks = NamedTestsTests.blocks(of: page.text)
+        let nameless = blocks.filter { NamedTestsTests.names(in: $0.text).isEmpty }
+        for block in nameless where !NamedTestsTests.sectionsWithout.contains(block.section) {
+            #expect(
+                NamedTestsTests.blocksWithout.contains { block.text.hasPrefix($0) },
+                "\(block.section): no test is named for: \(block.text)")
+        }
+        for beginning in NamedTestsTests.blocksWithout {
+            #expect(nameless.count { $0.text.hasPrefix(beginning) } == 1, "\(beginning): is out of date in this test")
+        }
+        #expect(Set(NamedTestsTests.sectionsWithout).isSubset(of: Set(nameless.map(\.section))))
+        #expect(blocks.count > 80)
+    }
+
+    @Test("are looked for in every paragraph, item and row")
+    func blocks() {
+        let page = """
+            # A
+
+            One `ATests.a`,
+            two.
+            - three
+              goes on
+            - four
+
+            | head | of |
+            |---|---|
+            | five | `ATests.swift` |
+            | six | `BTests.b` |
+            1. seven
+            """
+        let blocks = NamedTestsTests.blocks(of: page)
+        #expect(
+            blocks.map(\.text) == [
+                "One `ATests.a`, two.", "- three goes on", "- four", "| five | `ATests.swift` |",
+                "| six | `BTests.b` |", "1. seven",
+            ])
+        #expect(blocks.map { NamedTestsTests.names(in: $0.text).count } == [1, 0, 0, 0, 1, 0])
     }
 }

@@ -11,6 +11,7 @@ struct VocabularyTests {
         let largest = PersonID(at: early, chance: .max)
         #expect(PersonID(at: early, chance: 0).rawValue > 0)
         #expect(largest < PersonID(at: late, chance: 0))
+        #expect(largest.rawValue - PersonID(at: early, chance: 0).rawValue == (1 << 22) - 1, "chance has 22 bits")
         #expect(PersonID(at: early, chance: 1) != PersonID(at: early, chance: 2))
         #expect(PersonID(at: Instant(milliseconds: 0), chance: 0).rawValue > 0, "a clock that is far off")
         #expect(PersonID(at: Instant(milliseconds: .max / 4), chance: .max).rawValue > 0)

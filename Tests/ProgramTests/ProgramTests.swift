@@ -94,6 +94,18 @@ struct ProgramTests {
         #expect(try Data(contentsOf: URL(filePath: data + "/onym.db")) == before)
     }
 
+    @Test("a folder of copies keeps as many copies as backup_keep says")
+    func backupKeep() throws {
+        #expect(run("init", "--data", data).code == 0)
+        let copies = folder.path + "/copies"
+        for _ in 0..<4 {
+            let made = run("backup", copies, "--data", data, environment: ["ONYM_BACKUP_KEEP": "2"])
+            #expect(made.code == 0, "\(made)")
+        }
+        let bases = try FileManager.default.contentsOfDirectory(atPath: copies + "/base").sorted()
+        #expect(bases == ["00000003", "00000004"])
+    }
+
     @Test("says where it cannot make a store")
     func initFails() {
         let missing = run("init", "--data", folder.path + "/a/b/c")

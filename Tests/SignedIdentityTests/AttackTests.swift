@@ -675,6 +675,64 @@ struct AttackTests {
         #expect(try areApart())
     }
 
+    // MARK: - Open risks (docs/threat-model.md)
+
+    @Test(
+        "the device of an anonymous person that was merged with a user still brings rows and addresses",
+        arguments: stores)
+    func mergedAnonymous(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let mpid = try scene.identify(#"{"ios_idfv":"idfv-late"}"#).told("mpid")
+        try merge(mpid, "customerid:ada", scene)
+        func timeline() throws -> String {
+            try scene.administer("GET", "/people/\(scene.mpid)/timeline?limit=200").wire.body
+        }
+        let before = try timeline()
+        func upload(_ mpid: String) throws -> Scene.Answer {
+            let event = #"{"event_type":"x","n":"late-event"}"#
+            return try scene.web(
+                "/v2/events",
+                AttackTests.body(#""mpid":"\#(mpid)","user_attributes":{"town":"late-town"},"events":[\#(event)]"#))
+        }
+        func add(_ address: String, to person: String) throws -> Scene.Answer {
+            let change = #"{"identity_type":"email","old_value":null,"new_value":"\#(address)"}"#
+            return try AttackTests.modify(scene, person, change, nil)
+        }
+        #expect(try upload(mpid).status == 202)
+        #expect(try add("late@x", to: mpid).status == 200)
+        let ada = try scene.administer("GET", "/people/\(scene.mpid)").wire.body
+        #expect(ada.contains("late-town") && ada.contains("late@x"), "\(ada)")
+        #expect(try timeline() != before)
+        // Her own person and her names stay closed.
+        #expect(try upload(scene.mpid).wantsToken && add("other@x", to: scene.mpid).wantsToken)
+        #expect(try scene.identify(#"{"ios_idfv":"idfv-late","customerid":"ada"}"#).wantsToken)
+    }
+
+    @Test(
+        "a stolen anonymous id is claimed for the thief, or takes late events for its user, and shows nothing",
+        arguments: stores)
+    func stolenAnonymousID(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let properties = #"{"user_id":"owl_anon_new","properties":{"plan":"x"}}"#
+        #expect(try scene.claim("POST", "/v1/identity/properties", properties).status == 200)
+        let claim = #"{"anonymous_id":"owl_anon_new","user_id":"mallory"}"#
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim).wantsToken)
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim, token: scene.token("mallory")).status == 200)
+        // Ada has claimed this one.
+        let sent = try scene.ingest(["owl_anon_ada"])
+        #expect(sent.object["accepted"] as? Int == 1, "\(sent)")
+        let feedback = try scene.claim(
+            "POST", "/v1/feedback", #"{\#(Scene.bundle),"message":"late","user_id":"owl_anon_ada"}"#)
+        #expect(feedback.status == 201, "\(feedback)")
+        let listed = try scene.call(
+            "GET", "/v1/feedback?data_mode=all", nil,
+            [("Authorization", "Bearer \(scene.credentials.claimAgentKey)")])
+        #expect(listed.list("feedback").first?["user_id"] as? String == "ada", "\(listed)")
+        for text in Scene.privateTexts + [scene.mpid] {
+            #expect(!(sent.wire.body + feedback.wire.body).contains(text), "\(text)")
+        }
+    }
+
     // MARK: - Linking
 
     @Test("an install's token, or the app's secret, links and erases nobody else", arguments: stores)

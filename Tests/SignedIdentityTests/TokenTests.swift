@@ -113,6 +113,19 @@ struct TokenTests {
         #expect(try scene.identify(#"{"customerid":"ada"}"#, token: "x,x,x,x,\(user)").wantsToken)
     }
 
+    @Test("after the first wrong signature no other token of the call is checked", arguments: stores)
+    func firstWrongSignature(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let login = #"{"customerid":"ada"}"#
+        let (good, wrong) = (scene.token("ada"), scene.token("ada", by: scene.keys.stranger))
+        // Other mistakes cost no check of a signature, or one that was right.
+        for first in ["x", scene.token("ada", kid: "ed-2"), scene.token("mallory"), scene.token("ada", lasts: -100)] {
+            #expect(try scene.identify(login, token: "\(first),\(good)").status == 200, "\(first)")
+        }
+        #expect(try scene.identify(login, token: "\(wrong),\(good)").wantsToken)
+        #expect(try scene.identify(login, token: "\(good),\(wrong)").status == 200)
+    }
+
     @Test("nobody without a token learns whether an id exists", arguments: stores)
     func existence(_ kind: StoreKind) throws {
         let scene = try Scene(kind)
