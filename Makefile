@@ -113,7 +113,7 @@ docs:
 
 soak:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 3000m test-histories=60m simulations=600m lives=600m fuzz=300m test-debug=60m test-threads=60m build-fixed=60m mistakes=120m \
+	@Tools/steps 3000m test-histories=60m simulations=600m disk-in-memory=60m lives=600m fuzz=300m test-debug=60m test-threads=60m build-fixed=60m mistakes=120m \
 		-- Tools/soak $(SOAK)
 
 # Two minutes of it, for work in between.

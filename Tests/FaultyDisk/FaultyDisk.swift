@@ -74,8 +74,15 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         let syncsFolder: Bool
     }
 
+    /// Whether a thread of SQLite that waits for a lock lets other threads go on. Without it a wait takes no real time, as in a life
+    /// of one thread.
+    private let waits: Bool
+
     /// Makes an empty disk. Its chance decides what a power cut keeps.
-    package init(seed: UInt64 = 1) {
+    ///
+    /// - Parameter waits: whether several threads use the disk and wait for one another.
+    package init(seed: UInt64 = 1, waits: Bool = false) {
+        self.waits = waits
         chance = SplitMix(state: seed)
         let name = "faulty-\(UUID().uuidString)"
         sqliteName = name
@@ -567,7 +574,11 @@ extension FaultyDisk {
 
     /// Answers a call of SQLite.
     private func answer(_ call: inout onym_disk_call) -> Int32 {
-        lock.withLock {
+        if waits, onym_disk_kind(UInt32(call.kind)) == ONYM_DISK_SLEEP {
+            // As the system's disk: otherwise the time of a busy connection is over before the other thread has done anything.
+            Thread.sleep(forTimeInterval: Double(call.offset) / 1_000_000)
+        }
+        return lock.withLock {
             switch onym_disk_kind(UInt32(call.kind)) {
             case ONYM_DISK_OPEN: return open(&call)
             case ONYM_DISK_DELETE:

@@ -168,7 +168,7 @@ private struct MutableTables {
         if let schema = fixture.schema {
             _ = try PostgresCluster.shared.get().run("SET search_path = \(schema.schema); \(sql)")
         } else {
-            try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).execute(sql)
+            try Connection(path: fixture.file.path, mode: .readWrite, disk: fixture.disk?.sqliteName).execute(sql)
         }
     }
 
@@ -187,7 +187,8 @@ private struct MutableTables {
             let printed = try PostgresCluster.shared.get().run("SET search_path = \(schema.schema); \(sql)")
             return printed.split(separator: "\n").map { $0.split(separator: "|").map(String.init) }
         }
-        let statement = try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).prepare(sql)
+        let statement = try Connection(path: fixture.file.path, mode: .readWrite, disk: fixture.disk?.sqliteName)
+            .prepare(sql)
         var lines: [[String]] = []
         while try statement.step() {
             var line: [String] = []

@@ -109,7 +109,9 @@ struct PurchaseCheckContractTests {
         if let schema = fixture.schema {
             return Int(try PostgresCluster.shared.get().run("SET search_path = \(schema.schema); \(sql)")) ?? -1
         }
-        return Int(try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite).integer(sql) ?? -1)
+        return Int(
+            try Connection(path: fixture.file.path, mode: .readWrite, disk: fixture.disk?.sqliteName).integer(sql) ?? -1
+        )
     }
 
     @Test("what is over leaves nothing in the store", arguments: StoreKind.allCases.filter(\.isDurable))

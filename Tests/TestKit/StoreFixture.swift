@@ -63,7 +63,7 @@ package final class StoreFixture {
         _ kind: StoreKind, seed: UInt64 = 1, schema: PostgresSettings? = nil, isCounted: Bool = false
     ) throws {
         self.kind = kind
-        let (folder, disk) = (TemporaryFolder(), StoreFixture.hasFaultyDisks ? FaultyDisk() : nil)
+        let (folder, disk) = (TemporaryFolder(), StoreFixture.hasFaultyDisks ? FaultyDisk(waits: true) : nil)
         (self.folder, self.disk) = (folder, disk)
         file = disk.map { StoreFile(folder: "/store", on: $0) } ?? StoreFile(folder: folder.path)
         self.isCounted = isCounted
