@@ -153,6 +153,9 @@ package struct History: Sendable {
     /// Whether a life takes calls back.
     static func takesBack(_ seed: UInt64) -> Bool { seed % 2 == 0 }
 
+    /// The number of failures that no life reaches: the operation fails until the next start.
+    static let forGood = 1 << 20
+
     private static func lostSync(_ chance: inout Chance) -> Step {
         chance.oneIn(2) ? .powerCut(.everything) : .fail(.sync, skip: chance.below(3), times: 1)
     }
@@ -166,7 +169,7 @@ package struct History: Sendable {
             .fail(
                 chance.pick(chance.oneIn(8) ? FaultyDisk.Operation.allCases : [.read, .write, .sync, .sync, .sync])
                     ?? .write, skip: chance.below(chance.oneIn(2) ? 4 : 30),
-                times: chance.oneIn(3) ? 4 : 1)
+                times: [1, 1, 4, History.forGood][chance.below(4)])
         case 7, 8: .powerCutWithin(changes: chance.below(40))
         case 9: .fill(room: chance.below(60_000))
         case 10: .makeRoom
