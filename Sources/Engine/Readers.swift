@@ -84,9 +84,12 @@ package final class Readers: Sendable {
         return true
     }
 
+    /// Ends the running reads, and those that come later: a read that checks ``isEnding`` ends at once.
+    package func endReads() { ending.store(true, ordering: .relaxed) }
+
     /// Finishes the waiting work and ends the threads. A read that checks ``isEnding`` ends at once. Returns after the end.
     package func stop() {
-        ending.store(true, ordering: .relaxed)
+        endReads()
         queue.change { $0.isStopping = true }
         for thread in threads.withLock({ threads in
             defer { threads = [] }

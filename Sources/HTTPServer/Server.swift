@@ -82,6 +82,8 @@ package final class Server: Sendable {
         package var refuse: @Sendable (HTTPRefusal, RequestID) -> Response
         /// Runs on a loop's thread after each round of reads, with the loop's index.
         package var onRoundEnd: @Sendable (Int) -> Void = { _ in }
+        /// Ends the running calls that only read, when the server stops and they take too long. Each loop calls this.
+        package var endReads: @Sendable () -> Void = {}
         /// The time for the field Date.
         package var secondsSince1970: @Sendable () -> Int = { time(nil) }
         /// The random part of the ids of requests.
@@ -136,7 +138,7 @@ package final class Server: Sendable {
         loops[index].events.post(work)
     }
 
-    /// Accepts no more connections, finishes the running calls within the limit, and returns when all loops have ended.
+    /// Accepts no more connections, finishes the running calls within the limits, and returns when all loops have ended.
     package func stop() {
         for loop in loops { loop.events.post { loop.drain() } }
         _ = running.wait { $0 == 0 ? true : nil }

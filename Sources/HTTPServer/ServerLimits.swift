@@ -16,6 +16,8 @@ package struct ServerLimits: Equatable, Sendable {
     package var lingerMilliseconds: UInt64 = 2_000
     /// The time for running calls when the server stops.
     package var drainMilliseconds: UInt64 = 10_000
+    /// The time for running calls that only read, when the server stops.
+    package var drainReadsMilliseconds: UInt64 = 4_000
     /// The greatest number of one connection's requests that wait for answers; the server reads no further requests.
     package var pipelinedRequests = 64
     /// The bytes of one connection's answers that the server gathers before sending. Unsent output waits, and the server

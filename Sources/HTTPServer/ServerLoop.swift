@@ -29,6 +29,7 @@ final class ServerLoop: @unchecked Sendable {
     private var unsettled: [Connection] = []
     private var requestIDs: (high: UInt64, low: UInt64)
     private var drainDeadline = UInt64.max
+    private var readsDeadline = UInt64.max
 
     init(
         index: Int, configuration: Server.Configuration, router: Router, ledger: ConnectionLedger,
@@ -127,6 +128,10 @@ final class ServerLoop: @unchecked Sendable {
         let now = events.now
         for connection in connections { connection?.tick(now) }
         shed()
+        if now >= readsDeadline {
+            readsDeadline = .max
+            configuration.endReads()
+        }
         if now >= drainDeadline {
             for connection in connections { connection?.close() }
         }
@@ -181,7 +186,8 @@ final class ServerLoop: @unchecked Sendable {
         isDraining = true
         listener?.close()
         listener = nil
-        drainDeadline = events.now + limits.drainMilliseconds
+        let now = events.now
+        (readsDeadline, drainDeadline) = (now + limits.drainReadsMilliseconds, now + limits.drainMilliseconds)
         for connection in connections { connection?.drain() }
         stopIfDrained()
     }

@@ -140,8 +140,8 @@ package final class RunningServer: Sendable {
             if let address = configuration.metricsAddress {
                 other = try RunningServer.serveMetrics(on: address, inspection)
             }
-            server = try Server(
-                RunningServer.http(configuration, gateway, surfaces), on: configuration.address, observer: metrics)
+            let http = RunningServer.http(configuration, gateway, readers, surfaces)
+            server = try Server(http, on: configuration.address, observer: metrics)
         } catch {
             other?.stop()
             control?.stop()
@@ -260,7 +260,7 @@ package final class RunningServer: Sendable {
     }
 
     private static func http(
-        _ configuration: Configuration, _ gateway: Gateway, _ surfaces: [WireDialect]
+        _ configuration: Configuration, _ gateway: Gateway, _ readers: Readers, _ surfaces: [WireDialect]
     ) -> Server.Configuration {
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
@@ -270,6 +270,7 @@ package final class RunningServer: Sendable {
         http.limits = configuration.limits
         http.tls = configuration.tls
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
+        http.endReads = { readers.endReads() }
         return http
     }
 

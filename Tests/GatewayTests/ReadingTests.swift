@@ -12,13 +12,16 @@ struct ReadingTests {
         let store: Monitor<FailingStore?>
         let fields: String
 
-        init(_ times: ReadTimes, drainMilliseconds: UInt64 = 10_000) throws {
+        init(
+            _ times: ReadTimes, drainMilliseconds: UInt64 = 10_000, drainReadsMilliseconds: UInt64 = 10_000
+        ) throws {
             let holder = Monitor<FailingStore?>(nil)
             server = try TestServer(.memory) {
                 $0.readTimes = times
                 // The rows stay in no run.
                 ($0.runs.short, $0.runs.long) = (1 << 16, 1 << 16)
                 $0.limits.drainMilliseconds = drainMilliseconds
+                $0.limits.drainReadsMilliseconds = drainReadsMilliseconds
             } wrap: {
                 let failing = FailingStore($0)
                 holder.withLock { $0 = failing }
@@ -123,6 +126,16 @@ struct ReadingTests {
         held.server.stop()
         #expect(held.held(0))
         withExtendedLifetime(wire) {}
+    }
+
+    @Test("is ended some time after the server has begun to stop, and answered")
+    func serverStopsReads() throws {
+        let held = try Held(Self.times(Self.never, silent: Self.never), drainReadsMilliseconds: 20)
+        let wire = try held.hold()
+        held.server.stop()
+        let answer = try wire.readAnswer()
+        #expect(answer.status == 503 && answer["Connection"] == "close", "\(answer)")
+        #expect(held.held(0) && wire.isClosedByPeer)
     }
 
     @Test("that waits for a commit makes room when its client leaves")
