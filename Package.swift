@@ -288,8 +288,8 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "ByteText", "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "FaultyDisk",
-                "Gateway",
+                "ByteText", "ContentFiles", "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop",
+                "FaultyDisk", "Gateway",
                 "JSON",
                 "Program",
                 "SQLite", "StoreMemory",

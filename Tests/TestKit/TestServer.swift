@@ -54,7 +54,7 @@ package final class TestServer: Sendable {
         server = try TestServer.serve(wrap(store), in: folder, loops: loops, configure)
     }
 
-    private static func serve(
+    static func serve(
         _ store: any Store, in folder: TemporaryFolder, loops: Int,
         _ configure: (inout RunningServer.Configuration) -> Void
     ) throws -> RunningServer {
@@ -136,7 +136,7 @@ package final class TestServer: Sendable {
         }
     }
 
-    private static let master = [UInt8](repeating: 7, count: 32)
+    static let master = [UInt8](repeating: 7, count: 32)
 
     /// A client with a connection of its own.
     package var client: HTTPClient { HTTPClient(port: port, description: .shared) }

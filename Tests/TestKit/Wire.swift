@@ -78,6 +78,13 @@ package final class Wire: @unchecked Sendable {
         return String(decoding: received, as: UTF8.self)
     }
 
+    /// Reads until a rule has enough of what has come, or to the end of the connection.
+    package func read(until isEnough: ([UInt8]) -> Bool) throws -> [UInt8] {
+        while !isEnough(received), try readMore() {}
+        defer { received = [] }
+        return received
+    }
+
     /// Whether the peer has closed the connection, or does within the time limit; what comes before is dropped.
     package var isClosedByPeer: Bool {
         do {
