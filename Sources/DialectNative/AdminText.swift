@@ -102,16 +102,24 @@ enum AdminText {
         _ name: StaticString, _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64,
         _ write: (Thing, inout JSONWriter) -> Void
     ) -> Response {
-        let rest = things.filter { number($0) > Int64(list.cursor ?? -1) }.sorted { number($0) < number($1) }
-        let page = rest.prefix(list.limit)
+        let (page, isLast) = page(things, list, number: number)
         return Native.json(.ok) { json in
             json.key(name)
             json.array { json in
                 for thing in page { json.object { write(thing, &$0) } }
             }
             json.key("next_cursor")
-            if page.count < rest.count, let last = page.last { json.decimalString(number(last)) } else { json.null() }
+            if !isLast, let last = page.last { json.decimalString(number(last)) } else { json.null() }
         }
+    }
+
+    /// The things of a page, and whether it is the last page.
+    static func page<Thing>(
+        _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64
+    ) -> (things: ArraySlice<Thing>, isLast: Bool) {
+        let rest = things.filter { number($0) > Int64(list.cursor ?? -1) }.sorted { number($0) < number($1) }
+        let page = rest.prefix(list.limit)
+        return (page, page.count == rest.count)
     }
 
     static func list(_ name: String, of schema: Schema) -> Schema {

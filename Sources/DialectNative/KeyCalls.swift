@@ -35,7 +35,7 @@ enum KeyCalls {
                 }
                 return { snapshot throws(StoreFault) in
                     var uses: [KeyID: Instant] = [:]
-                    for key in keys {
+                    for key in AdminText.page(keys, list, number: { $0.id.rawValue }).things {
                         let noted = try NoteKeyUse.lastUse(of: key.id, snapshot)
                         uses[key.id] = [noted, sources.keyUse(key.id)].compactMap { $0 }.max()
                     }

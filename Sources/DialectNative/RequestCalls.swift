@@ -188,7 +188,8 @@ enum RequestCalls {
         private var left: Int
         /// The calls that were read, by the numbers of their requests.
         private var read: [Hash128: [CallHead]] = [:]
-        private var ranges: [ClosedRange<Int64>] = []
+        /// The parts of the journal that were read, with the moments of their first calls.
+        private var ranges: [(calls: ClosedRange<Int64>, since: Instant?)] = []
 
         private static let callsAtOnce = 200
         /// A call is in the journal before its answer. The time of the journal may be a little later than the answer's.
@@ -204,8 +205,10 @@ enum RequestCalls {
             let start = entry.at.milliseconds - Int64(entry.microseconds / 1000) - Journal.slackMilliseconds
             var end = entry.last.rawValue
             while end > 0 {
-                if let range = ranges.first(where: { $0.contains(end) }) {
-                    end = range.lowerBound - 1
+                if let range = ranges.first(where: { $0.calls.contains(end) }) {
+                    // All calls before this part are older than the request.
+                    if let since = range.since, since.milliseconds < start { break }
+                    end = range.calls.lowerBound - 1
                     continue
                 }
                 guard left > 0 else { break }
@@ -216,7 +219,7 @@ enum RequestCalls {
                 for call in calls where !call.requestID.isEmpty {
                     for number in log.numbers(of: call.requestID) { read[number, default: []].append(call) }
                 }
-                ranges.append(after + 1...end)
+                ranges.append((after + 1...end, calls.first?.at))
                 end = after
                 if let first = calls.first, first.at.milliseconds < start { break }
             }
