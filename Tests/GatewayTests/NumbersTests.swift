@@ -117,17 +117,28 @@ struct NumbersTests {
 /// A server that has one of everything, and its routes.
 final class NumberScene {
     let server: TestServer
+    private let clock: ManualClock
     var http: HTTPClient
     private(set) var routes: [NumberRoute] = []
     private var samples: [String: String] = [:]
     private var keys: [String: [(String, String)]] = [:]
 
-    init(_ kind: StoreKind) throws {
+    /// - Parameters:
+    ///   - counter: counts what calls read from the store; nil if nobody counts.
+    ///   - size: how many things of each kind the server has besides.
+    init(_ kind: StoreKind, counter: ReadCounter? = nil, size: Int = 0) throws {
         // A year later some of its keys have expired.
         let clock = ManualClock(1_610_000_000_000)
+        self.clock = clock
         server = try TestServer(kind) {
             $0.attribution.takesMocks = true
             $0.clock = { clock.now }
+            if counter != nil { $0.runs = TestServer.tinyRuns }
+        } wrap: { store in
+            guard let counter else { return store }
+            let counted = FailingStore(store)
+            counted.readCounter.withLock { $0 = counter }
+            return counted
         }
         http = server.client
         let credentials = server.credentials
@@ -146,6 +157,7 @@ final class NumberScene {
                 [("x-mp-key", credentials.idsyncWebKey)],
             ]
         try fill()
+        if size > 0 { try grow(to: size) }
         let document = JSONAnswer(try http.call("GET", "/openapi.json"))
         let paths = try #require(document["paths"] as? [String: [String: Any]])
         for (path, methods) in paths.sorted(by: { $0.key < $1.key }) {
@@ -165,14 +177,15 @@ final class NumberScene {
     /// Whoever may make calls, each with a key of another kind.
     private let callers: [[(String, String)]]
 
+    private func send(
+        _ caller: Int, _ method: String, _ path: String, _ json: String, _ status: Int = 200
+    ) throws -> JSONAnswer {
+        let answer = JSONAnswer(try http.call(method, path, fields: callers[caller], json: json))
+        #expect(answer.status == status, "\(method) \(path): \(answer)")
+        return answer
+    }
+
     private func fill() throws {
-        func send(_ caller: Int, _ method: String, _ path: String, _ json: String, _ status: Int = 200) throws
-            -> JSONAnswer
-        {
-            let answer = JSONAnswer(try http.call(method, path, fields: callers[caller], json: json))
-            #expect(answer.status == status, "\(method) \(path): \(answer)")
-            return answer
-        }
         let identify = #"{"environment":"production","known_identities":{"customerid":"ada","email":"ada@x"#
         let ada = try send(6, "POST", "/v1/login", identify + #""}}"#)
         _ = try send(6, "POST", "/v1/identify", identify + #".org"}}"#)
@@ -199,6 +212,89 @@ final class NumberScene {
             "{type}": "customerid", "{value}": "ada", "{source}": "apple-search-ads",
             "{api_key}": server.credentials.idsyncKey,
         ]
+    }
+
+    // MARK: - More of everything
+
+    /// Makes so many things of each kind that lists have. Most are of one person, so that the lists of this person are long too.
+    private func grow(to size: Int) throws {
+        let project = "/v1/projects/\(samples["/v1/projects/{id}"] ?? "")"
+        for number in 0..<size {
+            clock.advance(milliseconds: 600_000)
+            try growPeople(number)
+            try growSettings(number)
+            try growRows(number)
+            let feedback = try send(
+                3, "POST", "/v1/feedback",
+                #"{"message":"m\#(number)","user_id":"ada","bundle_id":"com.example.demo"}"#, 201)
+            // All comments are of the first one.
+            let first = samples["{feedback}"] ?? feedback.text("id") ?? ""
+            samples["{feedback}"] = first
+            _ = try send(1, "POST", "\(project)/feedback/\(first)/comments", #"{"body":"c"}"#, 201)
+        }
+        func first(_ list: String, _ isWanted: ([String: Any]) -> Bool = { _ in true }) throws -> String? {
+            let answer = JSONAnswer(try http.call("GET", "\(project)/\(list)", fields: callers[1]))
+            return answer.list(list).first(where: isWanted)?["id"] as? String
+        }
+        let apps = JSONAnswer(try http.call("GET", "/v1/apps", fields: callers[1]))
+        samples["/v1/apps/{id}"] = apps.list("apps").first?["id"] as? String
+        samples["{issue}"] = try first("issues")
+        samples["{questionnaire}"] = try first("questionnaires") { $0["slug"] as? String == "nps" }
+    }
+
+    /// Two people that are merged, of whom one is split, and an identity of somebody with many.
+    private func growPeople(_ number: Int) throws {
+        func login(_ name: String) throws -> String {
+            let identities = #"{"customerid":"\#(name)","email":"\#(name)@x.org"}"#
+            let body = #"{"environment":"production","known_identities":\#(identities)}"#
+            return try send(6, "POST", "/v1/login", body).text("mpid") ?? ""
+        }
+        let (one, other) = (try login("one\(number)"), try login("other\(number)"))
+        let merge = try send(0, "POST", "/onym/v1/merges", #"{"from":"\#(one)","into":"\#(other)"}"#)
+        samples["/onym/v1/merges/{id}"] = merge.text("id")
+        _ = try send(
+            0, "POST", "/onym/v1/people/\(other)/split",
+            #"{"identities":[{"type":"email","value":"other\#(number)@x.org"}]}"#)
+        _ = try send(
+            0, "POST", "/onym/v1/people/\(samples["{mpid}"] ?? "")/identities",
+            #"{"type":"other","value":"ada\#(number)"}"#)
+        _ = try send(3, "POST", "/v1/identity/properties", #"{"user_id":"one\#(number)","properties":{"plan":"a"}}"#)
+    }
+
+    private func growSettings(_ number: Int) throws {
+        _ = try send(0, "PUT", "/onym/v1/strategy", #"{"preset":"default","same_user_id":\#(number % 2 == 0)}"#)
+        _ = try send(0, "POST", "/onym/v1/keys", #"{"kind":"admin","name":"k\#(number)"}"#, 201)
+        _ = try send(
+            0, "POST", "/onym/v1/apps", #"{"name":"a\#(number)","dialect":"claim","bundle_id":"b\#(number)"}"#, 201)
+        _ = try send(0, "POST", "/onym/v1/imports", #"{"name":"i\#(number)"}"#, 201)
+        _ = try send(
+            0, "PUT", "/onym/v1/questionnaires/q\(number)",
+            #"{"name":"S","schema":{"version":1,"questions":[{"id":"q1","type":"text","title":"Why?"}]}}"#)
+    }
+
+    /// Rows of somebody with many, and an issue of its own for each.
+    private func growRows(_ number: Int) throws {
+        let letters = String(number).map { "abcdefghij"[$0.wholeNumberValue ?? 0] }.joined()
+        let session = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
+        let events = ["broken \(letters)", "metric:m:complete"].map { message in
+            let level = message.hasPrefix("metric") ? "info" : "error"
+            return #"{"user_id":"ada","message":"\#(message)","level":"\#(level)","session_id":"\#(session)"}"#
+        }
+        _ = try send(
+            3, "POST", "/v1/ingest", #"{"bundle_id":"com.example.demo","events":[\#(events.joined(separator: ","))]}"#)
+        _ = try send(
+            7, "POST", "/v3/JS/\(server.credentials.idsyncWebKey)/events",
+            #"{"mpid":"\#(samples["{mpid}"] ?? "")","n":"click","dt":4,"et":1,"dbg":false,"sdk":"2.0","sid":"s"}"#, 202)
+        _ = try send(
+            3, "POST", "/v1/questionnaires/nps/responses",
+            #"{"bundle_id":"com.example.demo","user_id":"one\#(number)","answers":{"q1":"because"}}"#, 201)
+        _ = try send(
+            3, "POST", "/v1/ingest/attachment",
+            """
+            {"client_event_id":"6F9619FF-8B86-D011-B42D-\(100_000_000_000 + number)","user_id":"ada",\
+            "original_filename":"a.txt","content_type":"text/plain","size_bytes":1,\
+            "sha256":"\(String(repeating: "0", count: 64))"}
+            """, 201)
     }
 
     /// A path with what is there in place of its parameters, but for one of them.
@@ -347,4 +443,8 @@ struct NumberBody {
         default: return "null"
         }
     }
+}
+
+extension String {
+    fileprivate subscript(_ place: Int) -> String { String(self[index(startIndex, offsetBy: place)]) }
 }

@@ -9,6 +9,8 @@ package final class ReadCounter: Sendable {
         package var documents = 0
         package var calls = 0
         package var people = 0
+        /// Members of groups, merges, versions, ended links and segments of the log.
+        package var others = 0
     }
 
     private let counted = Monitor(Work())
@@ -23,12 +25,13 @@ package final class ReadCounter: Sendable {
         }
     }
 
-    fileprivate func add(rows: Int = 0, documents: Int = 0, calls: Int = 0, people: Int = 0) {
+    fileprivate func add(rows: Int = 0, documents: Int = 0, calls: Int = 0, people: Int = 0, others: Int = 0) {
         counted.withLock { work in
             work.rows += rows
             work.documents += documents
             work.calls += calls
             work.people += people
+            work.others += others
         }
     }
 }
@@ -107,5 +110,103 @@ struct CountedSnapshot: LayeredSnapshot {
         return try base.identities(of: person)
     }
 
-    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] { try base.groups(of: people) }
+    func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]] {
+        let identities = try base.identities(of: people)
+        counter.add(people: people.count, others: identities.values.reduce(0) { $0 + $1.count })
+        return identities
+    }
+
+    func holders(of identity: IdentityKey) -> [PersonID] {
+        let holders = base.holders(of: identity)
+        counter.add(others: holders.count)
+        return holders
+    }
+
+    func holders(
+        of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+        let holders = try base.holders(of: types, in: project, before: before, limit: limit)
+        counter.add(others: holders.count)
+        return holders
+    }
+
+    func group(of person: PersonID) -> Group {
+        let group = base.group(of: person)
+        counter.add(others: group.members.count)
+        return group
+    }
+
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        let groups = try base.groups(of: people)
+        counter.add(others: groups.values.reduce(0) { $0 + $1.members.count })
+        return groups
+    }
+
+    // MARK: - Calls of a person, and what calls did
+
+    func calls(
+        of person: PersonID, before: JournalSequence?, limit: Int
+    ) throws(StoreFault) -> [RecordedCall] {
+        let calls = try base.calls(of: person, before: before, limit: limit)
+        counter.add(calls: calls.count)
+        return calls
+    }
+
+    func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
+        let calls = try base.calls(sequences)
+        counter.add(calls: calls.count)
+        return calls
+    }
+
+    func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        let calls = try base.namingCalls(after: sequence, limit: limit)
+        counter.add(calls: calls.count)
+        return calls
+    }
+
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
+        counter.add(others: rows.count)
+        return try base.arrivals(of: rows)
+    }
+
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
+        let merges = try base.merges(before: merge, limit: limit)
+        counter.add(others: merges.count)
+        return merges
+    }
+
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
+        counter.add(calls: 1)
+        return try base.call(ofMerge: merge)
+    }
+
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
+        let versions = try base.versions(of: key, since: sequence)
+        counter.add(others: versions.count)
+        return versions
+    }
+
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
+        let documents = try base.documents(writtenBy: call)
+        counter.add(documents: documents.count)
+        return documents
+    }
+
+    func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
+        let people = try base.erasedPeople(in: project)
+        counter.add(people: people.count)
+        return people
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        let links = try base.endedLinks(after: place, limit: limit)
+        counter.add(others: links.count)
+        return links
+    }
+
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
+        let segments = try base.logged(in: project, after: number, limit: limit)
+        counter.add(others: segments.count)
+        return segments
+    }
 }
