@@ -87,7 +87,8 @@ package protocol Store: AnyObject, Sendable {
     /// Returns a part of the unused space to the system. At the end no file contains a byte of removed facts.
     func compact() throws(StoreFault) -> Compaction
 
-    /// Opens the store again after a fault, and finds out whether the last commit is durable.
+    /// Opens the store again after a fault, and finds out whether the last commit is durable. Throws while the store cannot be
+    /// written, for example because the disk is still full.
     func recover() throws(StoreFault)
 
     /// The largest id that the store's calls have given, to people or to other things. New ids are larger.

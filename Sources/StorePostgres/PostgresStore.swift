@@ -250,6 +250,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         shared.withLock { shared in
             (shared.directory, shared.directoryCall) = (directory, state.directory)
         }
+        hasMetNewRules = true
         throw StoreFault(.interrupted, "Another process has changed the rules.")
     }
 
@@ -286,7 +287,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         guard inDoubt != nil else { throw fault }
         let pause = Monitor(false)
         for _ in 0..<PostgresStore.resolveAttempts {
-            guard let trouble = tryToRecover() else {
+            guard let trouble = tryToReopen() else {
                 if inDoubtStood { return }
                 throw StoreFault(.interrupted, fault.description)
             }
@@ -297,9 +298,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
         throw fault
     }
 
-    private func tryToRecover() -> StoreFault? {
+    private func tryToReopen() -> StoreFault? {
         do throws(StoreFault) {
-            try recover()
+            try reopen(withTrial: false)
             return nil
         } catch {
             return error
@@ -343,6 +344,18 @@ package final class PostgresStore: Store, @unchecked Sendable {
     }
 
     package func recover() throws(StoreFault) {
+        let needsTrial = !hasMetNewRules
+        hasMetNewRules = false
+        try reopen(withTrial: needsTrial)
+    }
+
+    /// Whether the last fault was a change of the rules by another process. Then the database is healthy, and no trial is needed.
+    private var hasMetNewRules = false
+
+    /// Connects again, and finds out whether the batch in doubt is durable.
+    ///
+    /// - Parameter withTrial: whether to fail while the database refuses to write.
+    private func reopen(withTrial: Bool) throws(StoreFault) {
         (session, open, inDoubtStood) = (nil, nil, false)
         let session = try Session(settings)
         // When this process has the turn, all earlier commits have succeeded or failed.
@@ -356,6 +369,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
             inDoubt = nil
         }
         let directory = try DirectoryTables.read(session.connection, hash)
+        if withTrial { session.connection.send(PostgresStore.trial) }
         try session.rollBack()
         followed = (state.directory, directory)
         shared.withLock { shared in
@@ -363,6 +377,15 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
         self.session = session
     }
+
+    /// Writes 1 MiB in a transaction that is rolled back, because only a write finds a disk that is still full. PostgreSQL cannot
+    /// compress hashes, so all of it needs room. No other table has so few rows and indexes, and the next vacuum frees the room.
+    private static let trial = Connection.Statement(
+        """
+        INSERT INTO settings (name, value)
+        SELECT 'trial', string_agg(sha512(int4send(number)), '') FROM generate_series(1, \(trialBytes / 64)) AS number
+        """)
+    private static let trialBytes = 1 << 20
 
     private static let batchName = Connection.Statement("SELECT batch FROM journal WHERE sequence = $1")
 
