@@ -103,11 +103,12 @@ package final class Directory: Sendable {
     /// The kinds of documents that a directory contains, one document for each project.
     package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook, .storeOptions, .masterKeys]
 
-    /// The same directory with documents that a store has read; nil if this version cannot read a document.
+    /// The same directory with documents that a store has read; nil if this version cannot read a document. An undo of the first call that
+    /// writes a document leaves it empty: it counts as no document.
     package func with(_ documents: [(kind: DocumentKind, project: ProjectID, body: [UInt8])]) -> Directory? {
         var (signingKeys, consoles, storeOptions) = (signingKeys, consoles, storeOptions)
         var masterKeys = masterKeys
-        for (kind, project, body) in documents {
+        for (kind, project, body) in documents where !body.isEmpty {
             switch kind {
             case .signingKeys:
                 guard let keys = SigningKey.unpack(body) else { return nil }

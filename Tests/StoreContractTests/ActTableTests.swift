@@ -213,6 +213,48 @@ struct ActTableTests {
         #expect(Set(missing.map(\.name)) == ActTableTests.notInTheTable, "\(missing.map(\.name))")
     }
 
+    @Test("leaves a store that opens when it is taken back, and has the same directory")
+    func opensAfterUndo() throws {
+        var (number, undone) = (0, 0)
+        while true {
+            let world = try ActWorld(.sqlite)
+            let played = try world.play(upTo: number + 1)
+            guard played.count == number + 1, let call = played.last else { break }
+            number += 1
+            guard let made = try world.calls(after: call.before).first,
+                try world.undoable(made.sequence)?.refusal == nil
+            else { continue }
+            _ = try world.undo(made.sequence)
+            undone += 1
+            let options = world.fixture.store.directory.storeOptions(of: World.project)
+            try world.fixture.reopen()
+            #expect(world.fixture.store.directory.storeOptions(of: World.project) == options, "\(made.kind.name)")
+            #expect(try world.undoable(made.sequence)?.refusal?.code == "already_undone", "\(made.kind.name)")
+        }
+        #expect(undone > 40)
+    }
+
+    @Test("of the first options for stores leaves a store that opens", arguments: StoreKind.allCases)
+    func firstStoreOptions(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        func options() -> StoreOptions { fixture.store.directory.storeOptions(of: World.project) }
+        let before = options()
+        _ = try fixture.process(SetStoreOptions(["app_store.app_id": .plain("5")]))
+        let (last, directory) = (fixture.store.counts.lastSequence, fixture.store.directory)
+        let undoable = try fixture.store.read { snapshot throws(StoreFault) in
+            try Undoable(last, in: World.project, directory, snapshot)
+        }
+        _ = try fixture.process(UndoCall(try #require(undoable).plan, reason: "a mistake"))
+        for _ in 0..<2 {
+            #expect(options() == before)
+            try fixture.reopen()
+        }
+        _ = try fixture.process(SetStoreOptions(["app_store.app_id": .plain("6")]))
+        let set = options()
+        try fixture.reopen()
+        #expect(options() == set && set != before)
+    }
+
     /// The kinds of calls that can be taken back and that no act of the table makes.
     private static let notInTheTable: Set<String> = ["logout", "undo_settings"]
 
