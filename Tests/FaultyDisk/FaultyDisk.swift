@@ -297,7 +297,11 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         return handle
     }
 
+    /// The largest file. A damaged store may name pages that lie far behind its end, and files here have no holes.
+    private static let bytesAtMost = 1 << 30
+
     private func write(_ bytes: [UInt8], at offset: Int, to file: File) -> Bool {
+        guard offset + bytes.count <= FaultyDisk.bytesAtMost else { return false }
         var bytes = bytes
         var isWhole = true
         let growth = max(0, offset + bytes.count - file.shown.count)
@@ -620,9 +624,13 @@ extension FaultyDisk {
     private func open(_ call: inout onym_disk_call) -> Int32 {
         if isDead { return SQLiteAnswer.cannotOpen }
         let path = call.path.map { String(cString: $0) } ?? ""
+        let creates = call.flags & FaultyDisk.creates != 0
+        // SQLite's own code for Linux syncs the folder of a log with the first sync of each open file, also if another one has made
+        // the log.
+        let syncsFolder = creates && call.flags & (FaultyDisk.isLog | FaultyDisk.isJournal) != 0
         if let file = names[path] {
             if call.flags & FaultyDisk.exclusive != 0 { return SQLiteAnswer.cannotOpen }
-            call.result = add(file, path, syncsFolder: false)
+            call.result = add(file, path, syncsFolder: syncsFolder)
             return SQLiteAnswer.okay
         }
         let file = File()
@@ -630,10 +638,8 @@ extension FaultyDisk {
             call.result = add(file, path, syncsFolder: false)
             return SQLiteAnswer.okay
         }
-        guard call.flags & FaultyDisk.creates != 0 else { return SQLiteAnswer.cannotOpen }
+        guard creates else { return SQLiteAnswer.cannotOpen }
         change(Paths.folder(of: path), puts: (path, file))
-        // SQLite's own code for Linux syncs the folder of a new log with the log's first sync.
-        let syncsFolder = call.flags & (FaultyDisk.isLog | FaultyDisk.isJournal) != 0
         call.result = add(file, path, syncsFolder: syncsFolder)
         return SQLiteAnswer.okay
     }

@@ -163,6 +163,21 @@ struct FaultyDiskTests {
         }
     }
 
+    @Test("a log whose first sync failed, then a power cut: its name is kept, and the calls behind the failed one")
+    func failedFirstSync() throws {
+        let history = try DiskHistory(seed: 5)
+        history.makePeople(5)
+        history.close()
+        try history.open()
+        history.disk.faults.failing[.sync] = .init()
+        history.makePeople(6)
+        #expect(history.disk.happened["sync"] == 1 && history.count == 10)
+        history.crash(.everything)
+        try history.open()
+        #expect(try history.lost().isEmpty)
+        #expect(try history.findings().isEmpty)
+    }
+
     /// Once the log was not written again when the thread that copies it met the fault, and calls behind the lost bytes were lost.
     @Test("a sync that fails once, whoever needs it, then a power cut: all acknowledged calls are kept")
     func failedSyncOfAnybody() throws {
