@@ -66,6 +66,10 @@ package struct TreeComparison<Facts: StoredFacts> {
         var (end, count, facts) = (after, 0, 0)
         while count < TreeComparison.leavesAtOnce, facts < TreeComparison.factsAtOnce {
             let rows = try store.tree.rows(from: end + 1, limit: leavesOfQuestion).prefix { $0.sequence <= last }
+            if let row = rows.last, row.sequence <= end {
+                self.found("leaf", "The leaves behind call \(end) are in no order. Restore a copy.", end)
+                break
+            }
             var found = 0
             for row in rows { found += try compare(row) }
             facts += found

@@ -245,17 +245,17 @@ extension FactStream<SQLiteFault> {
         var after = try FactStream.start(connection, table, after: call)
         self.init { () throws(SQLiteFault) in
             var facts: [StoredFact] = []
-            var read = 0
+            var last: Int64
             repeat {
-                read = 0
+                last = after
                 page.bind(1, after)
                 while try page.step() {
-                    read += 1
-                    after = page.integer(0)
+                    // The keys of a damaged page are in no order, and the reading must end.
+                    after = max(after, page.integer(0))
                     if let fact = fact(page) { facts.append(fact) }
                 }
-            } while facts.isEmpty && read > 0
-            return facts
+            } while facts.isEmpty && after > last
+            return after > last ? facts : []
         }
     }
 

@@ -397,21 +397,23 @@ package final class Doctor {
 
     // MARK: - Reading
 
-    /// Reads a table by its key, one page at a time. The body returns the key of its row.
+    /// Reads a table by its key, one page at a time. The body returns the key of its row. The keys of a damaged page are in no order: a
+    /// page whose keys are not greater ends the reading.
     func page(
         _ sql: String, from start: Int64 = 0, _ body: (Statement) -> Int64
     ) throws(SQLiteFault) {
         let rows = try connection.prepare(sql)
         var last = start
         while true {
+            let before = last
             rows.bind(1, last)
             rows.bind(2, Doctor.pageRows)
             var count: Int64 = 0
             while try rows.step() {
-                last = body(rows)
+                last = max(last, body(rows))
                 count += 1
             }
-            if count < Doctor.pageRows { return }
+            if count < Doctor.pageRows || last == before { return }
         }
     }
 

@@ -66,7 +66,7 @@ struct Sweep {
         row.bind(1, after)
         let start = after
         while try row.step() {
-            after = row.integer(0)
+            after = max(after, row.integer(0))
             guard ids.contains(row.integer(1)) else { continue }
             links.append(row.integer(0))
             values.insert(Value(type: UInt8(truncatingIfNeeded: row.integer(2)), value: row.text(3) ?? ""))
@@ -85,7 +85,7 @@ struct Sweep {
         var others: [(sequence: Int64, inputs: [UInt8]?)] = []
         let start = after
         while try row.step() {
-            after = row.integer(0)
+            after = max(after, row.integer(0))
             if row.integer(2) == Int64(ActKind.erase.rawValue) { continue }
             if ids.contains(row.integer(1)) {
                 theirs.append(row.integer(0))
@@ -169,7 +169,7 @@ struct Sweep {
         row.bind(1, after)
         let start = after
         while try row.step() {
-            after = row.integer(0)
+            after = max(after, row.integer(0))
             if row.integer(2) == Int64(DocumentKind.attachment.rawValue), ids.contains(row.integer(1)),
                 let hash = row.withBytes(3, { Hash128($0) })
             {
@@ -187,7 +187,7 @@ struct Sweep {
         var calls: [Int64] = []
         let start = after
         while try row.step() {
-            after = row.integer(0)
+            after = max(after, row.integer(0))
             if ids.contains(row.integer(1)) {
                 if row.integer(2) != Int64(DocumentKind.tombstone.rawValue) { theirs.append(row.integer(0)) }
             } else if row.integer(2) == Int64(DocumentKind.attachment.rawValue),

@@ -327,12 +327,14 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         file.changedAt = Int64(time)
     }
 
-    private func truncate(_ file: File, to count: Int) {
+    private func truncate(_ file: File, to count: Int) -> Bool {
+        guard count <= FaultyDisk.bytesAtMost else { return false }
         if let room = plan.room, file.shown.count > count { plan.room = room + file.shown.count - count }
         let change = Change.truncate(count)
         change.apply(to: &file.shown)
         file.pending.append(change)
         changed(file)
+        return true
     }
 
     /// Makes the changes of a file durable. After a failed sync they are lost, and yet nobody writes them again, as in Linux.
@@ -473,8 +475,7 @@ package final class FaultyDisk: Disk, @unchecked Sendable {
         func truncate(to byteCount: Int) throws(DiskFault) {
             try disk.run(.truncate) { () -> Int32 in
                 guard let file = disk.handle(number)?.file else { return EIO }
-                disk.truncate(file, to: byteCount)
-                return 0
+                return disk.truncate(file, to: byteCount) ? 0 : EFBIG
             }
         }
 
@@ -662,8 +663,7 @@ extension FaultyDisk {
             return write(bytes, at: Int(call.offset), to: file) ? SQLiteAnswer.okay : SQLiteAnswer.full
         case ONYM_DISK_TRUNCATE:
             if fails(.truncate) { return SQLiteAnswer.truncate }
-            truncate(file, to: Int(call.offset))
-            return SQLiteAnswer.okay
+            return truncate(file, to: Int(call.offset)) ? SQLiteAnswer.okay : SQLiteAnswer.truncate
         case ONYM_DISK_SYNC:
             let isFailed = fails(.sync)
             if isDead { return SQLiteAnswer.sync }

@@ -1,5 +1,6 @@
 import Crypto
 import Domain
+import Foundation
 import SQLite
 import StoreSQLite
 import TestKit
@@ -118,6 +119,36 @@ struct DoctorTests {
     func losses(_ sql: String, _ code: String) throws {
         let found = try findings(after: sql)
         #expect(found.contains(code), "\(found)")
+    }
+
+    @Test(
+        "comes to an end where the keys of a table are in no order",
+        arguments: ["documents", "links", "rows", "people", "journal", "leaves"])
+    func keysInNoOrder(_ table: String) throws {
+        let fixture = try StoreFixture.patient(.sqlite)
+        fixture.sqlite?.close()
+        let path = fixture.folder.path + "/onym.db"
+        let connection = try Connection(path: path, mode: .readWrite)
+        let first = try #require(
+            try connection.integer("SELECT rootpage FROM sqlite_master WHERE name = '\(table)'"))
+        let size = try #require(try connection.integer("PRAGMA page_size"))
+        var bytes = try #require(FileManager.default.contents(atPath: path))
+        // The first page of the table: the tree's root, or the leaf at its left.
+        var page = Int(first - 1) * Int(size)
+        while bytes[page] == 5 {
+            let cell = page + Int(bytes[page + 12]) << 8 + Int(bytes[page + 13])
+            page = bytes[cell..<cell + 4].reduce(0) { $0 << 8 + Int($1) }
+            page = (page - 1) * Int(size)
+        }
+        try #require(bytes[page] == 13)
+        let count = Int(bytes[page + 3]) << 8 + Int(bytes[page + 4])
+        try #require(count > 2)
+        // The last cell stands first, and the first one last.
+        for byte in 8...9 { bytes.swapAt(page + byte, page + byte + 2 * (count - 1)) }
+        try bytes.write(to: URL(filePath: path))
+        let findings = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine()
+        #expect(findings.contains { $0.code == "file" }, "\(findings)")
+        _ = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examineQuickly()
     }
 
     @Test("finds a call that was changed together with its leaf, by the hash of the subtree")
