@@ -97,29 +97,28 @@ enum AdminText {
         return id
     }
 
-    /// A page of things with numbers, in order.
-    static func page<Thing>(
-        _ name: StaticString, _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64,
-        _ write: (Thing, inout JSONWriter) -> Void
-    ) -> Response {
-        let (page, isLast) = page(things, list, number: number)
-        return Native.json(.ok) { json in
-            json.key(name)
-            json.array { json in
-                for thing in page { json.object { write(thing, &$0) } }
-            }
-            json.key("next_cursor")
-            if !isLast, let last = page.last { json.decimalString(number(last)) } else { json.null() }
-        }
-    }
+    /// Things with numbers, in order.
+    struct Page<Thing: Sendable>: Sendable {
+        let things: ArraySlice<Thing>
+        /// The cursor of the next page; nil on the last page.
+        let next: Int64?
 
-    /// The things of a page, and whether it is the last page.
-    static func page<Thing>(
-        _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64
-    ) -> (things: ArraySlice<Thing>, isLast: Bool) {
-        let rest = things.filter { number($0) > Int64(list.cursor ?? -1) }.sorted { number($0) < number($1) }
-        let page = rest.prefix(list.limit)
-        return (page, page.count == rest.count)
+        init(_ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64) {
+            let rest = things.filter { number($0) > Int64(list.cursor ?? -1) }.sorted { number($0) < number($1) }
+            self.things = rest.prefix(list.limit)
+            next = self.things.count < rest.count ? self.things.last.map(number) : nil
+        }
+
+        func answer(_ name: StaticString, _ write: (Thing, inout JSONWriter) -> Void) -> Response {
+            Native.json(.ok) { json in
+                json.key(name)
+                json.array { json in
+                    for thing in things { json.object { write(thing, &$0) } }
+                }
+                json.key("next_cursor")
+                if let next { json.decimalString(next) } else { json.null() }
+            }
+        }
     }
 
     static func list(_ name: String, of schema: Schema) -> Schema {

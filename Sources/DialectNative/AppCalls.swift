@@ -28,7 +28,7 @@ enum AppCalls {
             let list = try ListQuery(request)
             let apps = tools.directory.apps.values.filter { $0.project == caller.project }
             return { _ in
-                AdminText.page("apps", apps, list, number: { $0.id.rawValue }) { app, json in
+                AdminText.Page(apps, list) { $0.id.rawValue }.answer("apps") { app, json in
                     write(app, id: app.id, madeAt: app.madeAt, &json)
                 }
             }

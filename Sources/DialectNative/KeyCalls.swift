@@ -33,13 +33,14 @@ enum KeyCalls {
                 let keys = tools.directory.keys.values.filter { key in
                     key.project == caller.project || key.kind == .operator && caller.isOperator
                 }
+                let page = AdminText.Page(keys, list) { $0.id.rawValue }
                 return { snapshot throws(StoreFault) in
                     var uses: [KeyID: Instant] = [:]
-                    for key in AdminText.page(keys, list, number: { $0.id.rawValue }).things {
+                    for key in page.things {
                         let noted = try NoteKeyUse.lastUse(of: key.id, snapshot)
                         uses[key.id] = [noted, sources.keyUse(key.id)].compactMap { $0 }.max()
                     }
-                    return AdminText.page("keys", keys, list, number: { $0.id.rawValue }) { key, json in
+                    return page.answer("keys") { key, json in
                         write(key, id: key.id, madeAt: key.madeAt, lastUsed: uses[key.id], &json)
                     }
                 }

@@ -47,7 +47,7 @@ enum ProjectCalls {
             let all = tools.directory.projects.values
             let projects = all.filter { caller.isOperator || $0.id == caller.project }
             return { _ in
-                AdminText.page("projects", projects, list, number: { Int64($0.id.rawValue) }, write)
+                AdminText.Page(projects, list) { Int64($0.id.rawValue) }.answer("projects", write)
             }
         })
 

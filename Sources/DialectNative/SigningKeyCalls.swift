@@ -30,7 +30,7 @@ enum SigningKeyCalls {
             let list = try ListQuery(request)
             let keys = tools.directory.signingKeys[caller.project] ?? []
             return { _ throws(StoreFault) in
-                AdminText.page("signing_keys", keys, list, number: { $0.id }) { write($0, &$1) }
+                AdminText.Page(keys, list) { $0.id }.answer("signing_keys") { write($0, &$1) }
             }
         })
 
