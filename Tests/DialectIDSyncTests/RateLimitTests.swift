@@ -1,4 +1,5 @@
 import Gateway
+import Program
 import TestKit
 import Testing
 
@@ -8,7 +9,11 @@ struct RateLimitTests {
     private let clock = ManualClock()
 
     private func server(_ kind: StoreKind, _ limits: RateLimits) throws -> TestServer {
-        try TestServer(kind) { [clock] configuration in
+        try TestServer(kind, configure: with(limits))
+    }
+
+    private func with(_ limits: RateLimits) -> (inout RunningServer.Configuration) -> Void {
+        { [clock] configuration in
             configuration.rates = limits
             configuration.clock = { clock.now }
         }
@@ -104,22 +109,14 @@ struct RateLimitTests {
         func statuses(_ server: TestServer) throws -> [Int] {
             try (0..<2).map { _ in try IDSyncClient(server).identify(#"{"email":"a"}"#).wire.status }
         }
-        if StoreKind.allCases.contains(.sqlite) {
-            let first = try server(.sqlite, limits)
+        for kind in StoreKind.allCases where kind != .memory {
+            let first = try server(kind, limits)
             #expect(try statuses(first) == [200, 429])
-            let next = try TestServer(restarting: first) { [clock] configuration in
-                configuration.rates = limits
-                configuration.clock = { clock.now }
-            }
-            #expect(try statuses(next) == [200, 429])
-        }
-        if StoreKind.allCases.contains(.postgres) {
-            let first = try server(.postgres, limits)
-            #expect(try statuses(first) == [200, 429])
-            let other = try TestServer(beside: first) { [clock] configuration in
-                configuration.rates = limits
-                configuration.clock = { clock.now }
-            }
+            // Only processes with PostgreSQL share a store.
+            let other =
+                try kind == .postgres
+                ? TestServer(beside: first, configure: with(limits))
+                : TestServer(restarting: first, configure: with(limits))
             #expect(try statuses(other) == [200, 429])
         }
     }

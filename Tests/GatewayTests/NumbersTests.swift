@@ -242,7 +242,7 @@ final class NumberScene {
         samples["{questionnaire}"] = try first("questionnaires") { $0["slug"] as? String == "nps" }
     }
 
-    /// Two people that are merged, of whom one is split, and an identity of somebody with many.
+    /// Makes two people, merges them, and splits an address off. The first person of all gets one more identity.
     private func growPeople(_ number: Int) throws {
         func login(_ name: String) throws -> String {
             let identities = #"{"customerid":"\#(name)","email":"\#(name)@x.org"}"#
@@ -274,7 +274,7 @@ final class NumberScene {
 
     /// Rows of somebody with many, and an issue of its own for each.
     private func growRows(_ number: Int) throws {
-        let letters = String(number).map { "abcdefghij"[$0.wholeNumberValue ?? 0] }.joined()
+        let letters = String(String(number).map { Array("abcdefghij")[$0.wholeNumberValue ?? 0] })
         let session = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
         let events = ["broken \(letters)", "metric:m:complete"].map { message in
             let level = message.hasPrefix("metric") ? "info" : "error"
@@ -443,8 +443,4 @@ struct NumberBody {
         default: return "null"
         }
     }
-}
-
-extension String {
-    fileprivate subscript(_ place: Int) -> String { String(self[index(startIndex, offsetBy: place)]) }
 }

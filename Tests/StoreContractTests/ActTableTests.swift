@@ -226,9 +226,13 @@ struct ActTableTests {
             else { continue }
             _ = try world.undo(made.sequence)
             undone += 1
-            let options = world.fixture.store.directory.storeOptions(of: World.project)
+            let before = world.fixture.store.directory
             try world.fixture.reopen()
-            #expect(world.fixture.store.directory.storeOptions(of: World.project) == options, "\(made.kind.name)")
+            let after = world.fixture.store.directory
+            #expect(
+                after.storeOptions(of: World.project) == before.storeOptions(of: World.project), "\(made.kind.name)")
+            #expect(after.strategy(of: World.project) == before.strategy(of: World.project), "\(made.kind.name)")
+            #expect(Set(after.apps.keys) == Set(before.apps.keys) && Set(after.keys.keys) == Set(before.keys.keys))
             #expect(try world.undoable(made.sequence)?.refusal?.code == "already_undone", "\(made.kind.name)")
         }
         #expect(undone > 40)

@@ -25,14 +25,8 @@ package final class ReadCounter: Sendable {
         }
     }
 
-    fileprivate func add(rows: Int = 0, documents: Int = 0, calls: Int = 0, people: Int = 0, others: Int = 0) {
-        counted.withLock { work in
-            work.rows += rows
-            work.documents += documents
-            work.calls += calls
-            work.people += people
-            work.others += others
-        }
+    fileprivate func add(_ count: Int, _ kind: WritableKeyPath<Work, Int>) {
+        counted.withLock { $0[keyPath: kind] += count }
     }
 }
 
@@ -45,100 +39,92 @@ struct CountedSnapshot: LayeredSnapshot {
 
     func totals(of group: Group) throws(StoreFault) -> GroupTotals { try base.totals(of: group) }
 
+    /// Counts things that the snapshot gives, and returns them.
+    private func counted<Things: Collection>(_ things: Things, _ kind: WritableKeyPath<ReadCounter.Work, Int>) -> Things
+    {
+        counter.add(things.count, kind)
+        return things
+    }
+
     // MARK: - Rows
 
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
-        counter.add(rows: 1)
+        counter.add(1, \.rows)
         return try base.row(number)
     }
 
     func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow] {
-        let rows = try base.rows(numbers)
-        counter.add(rows: rows.count)
-        return rows
+        try counted(base.rows(numbers), \.rows)
     }
 
     func rows(of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int) throws(StoreFault) -> [StoredRow] {
-        let rows = try base.rows(of: person, kind, from: from, limit: limit)
-        counter.add(rows: rows.count)
-        return rows
+        try counted(base.rows(of: person, kind, from: from, limit: limit), \.rows)
     }
 
     func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
-        let rows = try base.rows(of: kind, in: project, range)
-        counter.add(rows: rows.count)
-        return rows
+        try counted(base.rows(of: kind, in: project, range), \.rows)
     }
 
     func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)] {
-        let rows = try base.rows(after: number, limit: limit)
-        counter.add(rows: rows.count)
-        return rows
+        try counted(base.rows(after: number, limit: limit), \.rows)
     }
 
     // MARK: - Documents, calls and people
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
-        counter.add(documents: 1)
+        counter.add(1, \.documents)
         return try base.document(key)
     }
 
     func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
-        counter.add(documents: keys.count)
+        counter.add(keys.count, \.documents)
         return try base.documents(keys)
     }
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        let calls = try base.calls(after: sequence, limit: limit)
-        counter.add(calls: calls.count)
-        return calls
+        try counted(base.calls(after: sequence, limit: limit), \.calls)
     }
 
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
-        let heads = try base.callHeads(after: sequence, limit: limit)
-        counter.add(calls: heads.count)
-        return heads
+        try counted(base.callHeads(after: sequence, limit: limit), \.calls)
     }
 
     func keys(of types: [IdentityType], heldBy people: [PersonID]) throws(StoreFault) -> [HeldKey] {
-        counter.add(people: people.count)
+        counter.add(people.count, \.people)
         return try base.keys(of: types, heldBy: people)
     }
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
-        counter.add(people: 1)
+        counter.add(1, \.people)
         return try base.identities(of: person)
     }
 
     func identities(of people: [PersonID]) throws(StoreFault) -> [PersonID: [HeldIdentity]] {
         let identities = try base.identities(of: people)
-        counter.add(people: people.count, others: identities.values.reduce(0) { $0 + $1.count })
+        counter.add(people.count, \.people)
+        counter.add(identities.values.reduce(0) { $0 + $1.count }, \.others)
         return identities
     }
 
     func holders(of identity: IdentityKey) -> [PersonID] {
-        let holders = base.holders(of: identity)
-        counter.add(others: holders.count)
-        return holders
+        counted(base.holders(of: identity), \.others)
     }
 
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
-        let holders = try base.holders(of: types, in: project, before: before, limit: limit)
-        counter.add(others: holders.count)
-        return holders
+        try counted(base.holders(of: types, in: project, before: before, limit: limit), \.others)
     }
 
     func group(of person: PersonID) -> Group {
         let group = base.group(of: person)
-        counter.add(others: group.members.count)
+        counter.add(group.members.count, \.others)
         return group
     }
 
     func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
         let groups = try base.groups(of: people)
-        counter.add(others: groups.values.reduce(0) { $0 + $1.members.count })
+        counter.add(groups.values.reduce(0) { $0 + $1.members.count }, \.others)
         return groups
     }
 
@@ -147,66 +133,48 @@ struct CountedSnapshot: LayeredSnapshot {
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
-        let calls = try base.calls(of: person, before: before, limit: limit)
-        counter.add(calls: calls.count)
-        return calls
+        try counted(base.calls(of: person, before: before, limit: limit), \.calls)
     }
 
     func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
-        let calls = try base.calls(sequences)
-        counter.add(calls: calls.count)
-        return calls
+        try counted(base.calls(sequences), \.calls)
     }
 
     func namingCalls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        let calls = try base.namingCalls(after: sequence, limit: limit)
-        counter.add(calls: calls.count)
-        return calls
+        try counted(base.namingCalls(after: sequence, limit: limit), \.calls)
     }
 
     func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
-        counter.add(others: rows.count)
+        counter.add(rows.count, \.others)
         return try base.arrivals(of: rows)
     }
 
     func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
-        let merges = try base.merges(before: merge, limit: limit)
-        counter.add(others: merges.count)
-        return merges
+        try counted(base.merges(before: merge, limit: limit), \.others)
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
-        counter.add(calls: 1)
+        counter.add(1, \.calls)
         return try base.call(ofMerge: merge)
     }
 
     func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
-        let versions = try base.versions(of: key, since: sequence)
-        counter.add(others: versions.count)
-        return versions
+        try counted(base.versions(of: key, since: sequence), \.others)
     }
 
     func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
-        let documents = try base.documents(writtenBy: call)
-        counter.add(documents: documents.count)
-        return documents
+        try counted(base.documents(writtenBy: call), \.documents)
     }
 
     func erasedPeople(in project: ProjectID) throws(StoreFault) -> Set<PersonID> {
-        let people = try base.erasedPeople(in: project)
-        counter.add(people: people.count)
-        return people
+        try counted(base.erasedPeople(in: project), \.people)
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
-        let links = try base.endedLinks(after: place, limit: limit)
-        counter.add(others: links.count)
-        return links
+        try counted(base.endedLinks(after: place, limit: limit), \.others)
     }
 
     func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
-        let segments = try base.logged(in: project, after: number, limit: limit)
-        counter.add(others: segments.count)
-        return segments
+        try counted(base.logged(in: project, after: number, limit: limit), \.others)
     }
 }
