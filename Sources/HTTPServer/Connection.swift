@@ -45,12 +45,10 @@ final class Connection: StreamOwner {
             case body([UInt8])
         }
 
-        /// The memory of this rest in bytes.
-        var keptBytes: Int {
-            switch source {
-            case .pieces: 0
-            case .body(let body): body.count
-            }
+        /// The body that this rest keeps in memory. It is at one address for all connections that share it.
+        var keptBody: (address: UInt, bytes: Int)? {
+            guard case .body(let body) = source else { return nil }
+            return (unsafe body.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }, body.count)
         }
     }
 
@@ -443,10 +441,14 @@ final class Connection: StreamOwner {
         settle()
     }
 
-    /// The bytes that wait in memory for the client, and the end of the time in which the client has to read some.
-    var backlog: (bytes: Int, until: UInt64) {
-        let bodies = waiting.reduce(0) { $0 + ($1.rest?.keptBytes ?? 0) }
-        return (stream.queuedBytes + output.count + answeredBytes + bodies, stalled?.at ?? .max)
+    /// The bytes that wait in memory for the client, and the end of the time in which the client has to read some. The bodies that were
+    /// counted for other connections are not counted again.
+    func backlog(_ counted: inout Set<UInt>) -> (bytes: Int, until: UInt64) {
+        var bytes = stream.queuedBytes + output.count + answeredBytes
+        for case let body? in waiting.lazy.map(\.rest?.keptBody) where counted.insert(body.address).inserted {
+            bytes += body.bytes
+        }
+        return (bytes, stalled?.at ?? .max)
     }
 
     func resumeBody() {

@@ -26,8 +26,8 @@ package struct ServerLimits: Equatable, Sendable {
     /// The size of a piece. A longer body goes out in pieces, one after the other, so the connection keeps no copy of the
     /// body.
     package var pieceBytes = 32 << 10
-    /// The bytes of all connections' output that may wait for clients. Beyond it, the server closes the connections that have
-    /// read nothing for the longest time.
+    /// The bytes of all connections' output that may wait for clients; a body that many of them share counts once. Beyond it,
+    /// the server closes the connections that have read nothing for the longest time.
     package var allOutputBytes = 256 << 20
     /// The bytes of all connections' bodies that are not complete. Beyond it, the server ends the requests whose bodies have taken the
     /// longest. Their callers may be unknown yet.

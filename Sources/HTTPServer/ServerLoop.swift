@@ -141,7 +141,8 @@ final class ServerLoop: @unchecked Sendable {
     /// Ends what the slowest clients do if too much output waits, or too many bytes of bodies: first the connections that have read
     /// nothing for the longest time, and the bodies that have taken the longest.
     private func shed() {
-        shed(limits.allOutputBytes, \.backlog) { $0.close() }
+        var bodies: Set<UInt> = []
+        shed(limits.allOutputBytes, { $0.backlog(&bodies) }, { $0.close() })
         shed(limits.allBodyBytes, \.gathered) { $0.giveUpBody() }
     }
 

@@ -126,6 +126,7 @@ struct FixtureRoutes: Sendable {
         }
         var small = BufferedBody()
         small.limit = 1000
+        let document = [UInt8](repeating: 100, count: 8 << 20)
         let plain = RouteGroup(
             name: "plain",
             routes: [
@@ -148,6 +149,7 @@ struct FixtureRoutes: Sendable {
                     slow.change { $0.append(exchange) }
                     return .later
                 },
+                Route(.get, "/document") { _, _ in .answer(Response(.ok, body: document)) },
                 Route(.get, "/large") { _, _ in .answer(Response(.ok, body: [UInt8](repeating: 120, count: 8 << 20))) },
                 Route(.get, "/pieces/:count") { request, exchange in
                     let count = Int(request.parameters[0]) ?? 0

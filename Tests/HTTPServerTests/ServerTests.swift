@@ -531,6 +531,20 @@ struct ServerTests {
         withExtendedLifetime(wires) {}
     }
 
+    @Test("counts a body once for all that share it, and closes none of them")
+    func sharedOutput() throws {
+        let fixture = SteppedFixture { $0.allOutputBytes = 20 << 20 }
+        let readers = (0..<100).map { _ in fixture.connect() }
+        for reader in readers { reader.write("GET /document HTTP/1.1\r\nHost: a\r\n\r\n".utf8) }
+        fixture.pass(milliseconds: 5000)
+        #expect(readers.allSatisfy { !$0.isClosed })
+        // Bodies of their own pass the limit, and two of them have room.
+        let others = (0..<6).map { _ in fixture.connect() }
+        for other in others { other.write("GET /large HTTP/1.1\r\nHost: a\r\n\r\n".utf8) }
+        fixture.pass(milliseconds: 1000)
+        #expect(others.count { !$0.isClosed } == 2)
+    }
+
     @Test("ends the requests whose bodies have taken the longest, where too many bytes of bodies wait in all")
     func allBodies() throws {
         let fixture = try ServerFixture(loops: 1) { $0.allBodyBytes = 100_000 }
