@@ -366,12 +366,10 @@ struct ServeTests {
         // Whoever comes later is served, and by then the server has read what it reads of the others.
         for _ in 0..<50 { #expect(try HTTPClient(port: server.port).call("GET", "/healthz").status == 200) }
         #expect(try allocated(server) - before < 64 << 20)
-        // Nobody was closed: the document is in memory once. The next one is served, and so are the first and the last.
-        let next = try Wire(port: server.port)
-        try next.send(request)
-        for reader in [next, wires[0], wires[1199]] {
-            for _ in 0..<20 { #expect(try reader.readAnswer().status == 200) }
-        }
+        // The next one reads, and is served. (The others are closed if they read nothing for half a minute.)
+        let reader = try Wire(port: server.port)
+        try reader.send(request)
+        for _ in 0..<20 { #expect(try reader.readAnswer().status == 200) }
         #expect(try allocated(server) - before < 64 << 20)
         for wire in wires { wire.reset() }
         #expect(server.stop() == 0)
