@@ -215,7 +215,8 @@ struct FaultyDiskTests {
 
     @Test("a new store is on the disk when it has its name", arguments: FaultyDisk.Loss.allCases)
     func made(_ loss: FaultyDisk.Loss) throws {
-        let disk = FaultyDisk(seed: 5)
+        // A thread of the store checkpoints its log.
+        let disk = FaultyDisk(seed: 5, waits: true)
         let file = StoreFile(folder: "/store", on: disk)
         try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ in }
         disk.cutPower(loss)
