@@ -73,6 +73,11 @@ class Process:
             self.process.wait(30)
 
 
+def open_store(path):
+    """A store, to be read beside its server."""
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+
+
 class Onym(Process):
     def __init__(self, binary, data, settings={}, store=None):
         """A server over a store in a folder, or in a database at an address."""
@@ -104,7 +109,7 @@ class Onym(Process):
 
     def take_people(self, count, again=False):
         """A file with the ids of people that are there, others each time unless they may come again."""
-        store = sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)
+        store = open_store(self.store)
         first = 0 if again else self.people_taken
         ids = store.execute("SELECT id FROM people ORDER BY id LIMIT ? OFFSET ?", (count, first)).fetchall()
         store.close()
