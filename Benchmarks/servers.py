@@ -1,5 +1,6 @@
 """The servers that the benchmarks measure and compare with, and the clients that load them."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -73,11 +74,6 @@ class Process:
             self.process.wait(30)
 
 
-def open_store(path):
-    """A store, to be read beside its server."""
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-
-
 class Onym(Process):
     def __init__(self, binary, data, settings={}, store=None):
         """A server over a store in a folder, or in a database at an address."""
@@ -96,6 +92,7 @@ class Onym(Process):
             environment={f"ONYM_{name.upper()}": str(value) for name, value in settings.items()})
         self.base = json.loads(self.process.stdout.readline())["listening"]
         self.store = data / "store" / "onym.db"
+        self.address = store
         self.people_taken = 0
         self.start_seconds = time.time() - started
 
@@ -107,12 +104,21 @@ class Onym(Process):
     def count_people(self):
         return int(re.search(r"^onym_people (\d+)", self.metrics(), re.MULTILINE)[1])
 
+    def ask(self, statement):
+        """The rows that a statement of SQL finds in the store, which is read beside its server. Values are numbers and bytes."""
+        if not self.address:
+            with contextlib.closing(sqlite3.connect(f"file:{self.store}?mode=ro", uri=True)) as store:
+                return store.execute(statement).fetchall()
+        text = subprocess.run(
+            ["psql", self.address, "-v", "ON_ERROR_STOP=1", "-qAtc", statement], check=True, capture_output=True, text=True,
+            env={**os.environ, "PGOPTIONS": "-c search_path=onym"}).stdout
+        return [tuple(bytes.fromhex(value[2:]) if value.startswith("\\x") else int(value) if value else None for value in line.split("|"))
+                for line in text.splitlines()]
+
     def take_people(self, count, again=False):
         """A file with the ids of people that are there, others each time unless they may come again."""
-        store = open_store(self.store)
         first = 0 if again else self.people_taken
-        ids = store.execute("SELECT id FROM people ORDER BY id LIMIT ? OFFSET ?", (count, first)).fetchall()
-        store.close()
+        ids = self.ask(f"SELECT id FROM people ORDER BY id LIMIT {count} OFFSET {first}")
         if len(ids) < count:
             raise SystemExit(f"there are only {first + len(ids)} people")
         self.people_taken = max(self.people_taken, first + count)
