@@ -6,11 +6,11 @@ import Synchronization
 
 // The steps of a call before its work. A call that fails one of them does not reach the next one.
 //
-// 1. caller: the key, its scope, the origin of a browser, and the proof of the users for which a client speaks.
-// 2. limits: how often the key, or an identity of the call, may be named.
-// 3. decode: the dialect reads the request.
-//
-// The limits of some calls count after the reading, because they count identities (`Endpoint.isCountedFirst`).
+// 1. caller: the key, its scope, and the origin of a browser.
+// 2. the caller's limits: how often the key may be named, also for calls that are refused later.
+// 3. proof: for which users a client speaks. Signatures are expensive, so the limits come first.
+// 4. decode: the dialect reads the request.
+// 5. the identities' limits: how often an identity of the call may be named.
 
 extension Gateway {
     /// The greatest length of an Idempotency-Key in characters.
@@ -34,13 +34,13 @@ extension Gateway {
         limitedBy: (Content) -> [Identity] = { _ in [] },
         decode: (borrowing Request, Caller, LoopTools) throws(Rejection) -> Content
     ) throws(Rejection) -> Admitted<Content> {
-        let caller = try caller(of: request, kind, context)
-        var used: Int?
-        if kind.endpoint.isCountedFirst { used = try count(caller, [], request.id, kind, context) }
+        var caller = try caller(of: request, kind, context)
+        let used = try limited(request.id, kind) { () throws(RateLimiter.Exceeded) in try count(caller, kind, context) }
+        prove(&caller, request, context)
         try check(queryOf: request, kind)
         let content = try decode(request, caller, context.tools)
-        if !kind.endpoint.isCountedFirst {
-            used = try count(caller, limitedBy(content), request.id, kind, context)
+        try limited(request.id, kind) { () throws(RateLimiter.Exceeded) in
+            try limiter.count(limitedBy(content), at: context.tools.now)
         }
         return Admitted(caller: caller, content: content, usage: UsageNote(kind.usage, used))
     }
@@ -72,12 +72,9 @@ extension Gateway {
         of request: borrowing Request, _ kind: CallKind, _ context: LoopContext
     ) throws(Rejection) -> Caller {
         let tools = context.tools
-        var caller = try kind.dialect.authenticate(request, kind.endpoint, tools.directory, tools.now, tools)
+        let caller = try kind.dialect.authenticate(request, kind.endpoint, tools.directory, tools.now, tools)
         context.caller.project = caller.project.rawValue
         context.caller.key = caller.key?.id.rawValue ?? 0
-        caller.proof = identityTokens?.proof(request, caller, tools)
-        if caller.proof != nil { caller.strategy = tools.directory.strategy(of: caller.project) }
-        if let proof = caller.proof, proof.mode == .log { caller.note = note(of: proof, caller, request.id, context) }
         if let scope = kind.endpoint.scope, !caller.scopes.allows(scope) {
             throw kind.refusal(.forbidden(scope), request.id)
         }
@@ -87,6 +84,14 @@ extension Gateway {
             throw kind.refusal(.foreignOrigin, request.id)
         }
         return caller
+    }
+
+    /// Finds for which users a client speaks.
+    private func prove(_ caller: inout Caller, _ request: borrowing Request, _ context: LoopContext) {
+        guard let proof = identityTokens?.proof(request, caller, context.tools) else { return }
+        caller.proof = proof
+        caller.strategy = context.tools.directory.strategy(of: caller.project)
+        if proof.mode == .log { caller.note = note(of: proof, caller, request.id, context) }
     }
 
     /// Writes a note about a missing proof, at most one for a call.
@@ -107,30 +112,34 @@ extension Gateway {
 
     // MARK: - Limits
 
-    /// Counts a call, and refuses the call if its key or an identity was named too often. Answers the used part of the key's
-    /// limit in percent.
+    /// Counts a call of a caller. Answers the used part of the key's limit in percent.
     private func count(
-        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ kind: CallKind, _ context: LoopContext
-    ) throws(Rejection) -> Int? {
+        _ caller: Caller, _ kind: CallKind, _ context: LoopContext
+    ) throws(RateLimiter.Exceeded) -> Int? {
         let now = context.tools.now
-        do throws(RateLimiter.Exceeded) {
-            let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) -> Int? in
-                let bucket = bucket(of: key.id, context)
-                noteUse(of: key, bucket, caller, kind, context)
-                switch kind.endpoint.limit {
-                case .standard: return try limiter.count(bucket, at: now)
-                case .claim:
-                    try limiter.countClaim(bucket, at: now)
-                    return nil
-                case .none: return nil
-                }
+        var used: Int?
+        if let key = caller.key {
+            let bucket = bucket(of: key.id, context)
+            noteUse(of: key, bucket, caller, kind, context)
+            switch kind.endpoint.limit {
+            case .standard: used = try limiter.count(bucket, at: now)
+            case .claim: try limiter.countClaim(bucket, at: now)
+            case .none: break
             }
-            // Calls without a key and without a token count for their app together.
-            if let app = caller.app { _ = try limiter.count(limiter.bucket(of: app), at: now) }
-            // An install has no key of its own, so its name counts.
-            if let install = caller.install { try limiter.count([install.name], at: now) }
-            try limiter.count(identities, at: now)
-            return used
+        }
+        // Calls without a key and without a token count for their app together.
+        if let app = caller.app { _ = try limiter.count(limiter.bucket(of: app), at: now) }
+        // An install has no key of its own, so its name counts.
+        if let install = caller.install { try limiter.count([install.name], at: now) }
+        return used
+    }
+
+    /// Refuses a call of which the limiter says that something was named too often.
+    private func limited<Value>(
+        _ id: RequestID, _ kind: CallKind, _ count: () throws(RateLimiter.Exceeded) -> Value
+    ) throws(Rejection) -> Value {
+        do throws(RateLimiter.Exceeded) {
+            return try count()
         } catch {
             throw kind.refusal(.rateLimited(error.scope, retryAfterSeconds: error.retryAfterSeconds), id)
         }
@@ -211,16 +220,5 @@ extension Gateway {
     static func hash(_ request: borrowing Request, _ hash: KeyedHash) -> Hash128 {
         let path = hash.hash(tag: 0, request.rawPath)
         return hash.hash(tag: path.low, request.body.span)
-    }
-}
-
-extension Endpoint {
-    /// Whether the limits count a call before the dialect reads it. The limit of claims does, so that wrong claims count too.
-    fileprivate var isCountedFirst: Bool {
-        switch action {
-        case .answer, .query, .upload, .download: true
-        case .call, .steps: limit == .claim
-        case .glance, .watch, .calls: false
-        }
     }
 }

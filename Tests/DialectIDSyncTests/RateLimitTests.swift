@@ -86,7 +86,7 @@ struct RateLimitTests {
         #expect(try alias(people[2], people[0]) != 429)
     }
 
-    @Test("count only what was asked by somebody, and rightly")
+    @Test("count only what was asked by somebody")
     func uncounted() throws {
         let server = try server(
             .memory, RateLimits(key: RateLimit(perSecond: 1, burst: 1), identity: RateLimit(perSecond: 1, burst: 1)))
@@ -97,10 +97,23 @@ struct RateLimitTests {
             #expect(try client.call("GET", "/healthz").status == 200)
             #expect(try client.call("OPTIONS", "/v1/identify", fields: [("Origin", "https://a")]).status == 204)
             #expect(try client.call("POST", "/v1/identify", json: body).status == 401)
-            #expect(try client.call("POST", "/v1/identify", fields: [key], json: "{}").status == 400)
         }
         #expect(try client.call("POST", "/v1/identify", fields: [key], json: body).status == 200)
         #expect(try client.call("POST", "/v1/identify", fields: [key], json: body).status == 429)
+    }
+
+    @Test("count a key's calls that are refused, for its key alone")
+    func refused() throws {
+        let server = try server(
+            .memory, RateLimits(key: RateLimit(perSecond: 1, burst: 2), identity: RateLimit(perSecond: 1, burst: 1)))
+        let client = server.client
+        let key = ("x-mp-key", server.credentials.idsyncWebKey)
+        let calls = [("?a=b", IDSyncClient.body(#"{"email":"a"}"#)), ("", "{}"), ("", "{")]
+        let statuses = try calls.map { query, body in
+            try client.call("POST", "/v1/identify\(query)", fields: [key], json: body).status
+        }
+        #expect(statuses == [400, 400, 429])
+        #expect(try IDSyncClient(server).identify(#"{"email":"a"}"#, by: .apple).wire.status == 200)
     }
 
     @Test("are counted by each process for itself, and in memory")
