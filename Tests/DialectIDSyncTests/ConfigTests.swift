@@ -18,7 +18,7 @@ struct ConfigTests {
 
     @Test("is what each kind of client reads")
     func documents() throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         func body(_ path: String) throws -> String {
             try server.client.call("GET", self.path(path, server.credentials.idsyncKey)).body
         }
@@ -111,7 +111,7 @@ struct ConfigTests {
             ("PATCH", "/platform/v2/workspaces/5/plans/"), ("GET", "/userprofile"),
         ])
     func missing(_ method: String, _ path: String) throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let answer = IDSyncClient.Answer(try server.client.call(method, path))
         #expect(answer.wire.status == 404 && answer.errorCode == "NOT_FOUND_ERROR")
         #expect(answer.message == "This server has no Profile API. See /onym/v1.")
@@ -119,13 +119,14 @@ struct ConfigTests {
 
     @Test("says so of the vendor's paths alone", arguments: ["/userprofiles", "/v3/request", "/v1/platform", "/v3"])
     func others(_ path: String) throws {
-        let answer = try SharedServer.memory().client.call("GET", path)
+        let server = try TestServer(.memory)
+        let answer = try server.client.call("GET", path)
         #expect(answer.status == 404 && !answer.body.contains("Profile API"), "\(answer)")
     }
 
     @Test("may be asked for by a page of another origin")
     func preflight() throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let answer = try server.client.call(
             "OPTIONS", "/JS/v2/\(server.credentials.idsyncWebKey)/config",
             fields: [("Origin", "https://shop.example"), ("Access-Control-Request-Method", "GET")])
@@ -135,7 +136,7 @@ struct ConfigTests {
 
     @Test("is nobody's without a key, and a wrong proof is worse than none")
     func callers() throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let credentials = server.credentials
         func basic(_ key: String, _ secret: String) -> (String, String) {
             ("Authorization", "Basic \(Base64.encode(Array("\(key):\(secret)".utf8)))")

@@ -248,7 +248,7 @@ struct IdentifyTests {
 
     @Test("says what is wrong with a request, and where", arguments: refused)
     func refuses(_ request: Request) throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let answer = try server.client.call(
             "POST", "/v1/identify", fields: [("x-mp-key", server.credentials.idsyncWebKey), ("X-Request-Id", "r-1")],
             json: request.body)
@@ -280,7 +280,7 @@ struct IdentifyTests {
             #"{"environment":"development","known_identities":{"email":"a"},"request_timestamp_ms":1.5e12,"client_sdk":{"x":[1]}}"#,
         ])
     func takes(_ body: String) throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let answer = try server.client.call(
             "POST", "/v1/identify", fields: [("x-mp-key", server.credentials.idsyncWebKey)], json: body)
         #expect(answer.status == 200, "\(answer)")
@@ -288,7 +288,7 @@ struct IdentifyTests {
 
     @Test("takes every type that there is, and both spellings of one")
     func types() throws {
-        let client = IDSyncClient(try SharedServer.memory())
+        let client = IDSyncClient(try TestServer(.memory))
         for type in IdentityType.idsync {
             let made = try client.identify("{\"\(type.name)\":\"type test\"}")
             #expect(made.wire.status == 200, "\(type.name)")
@@ -314,7 +314,7 @@ struct IdentifyTests {
 
     @Test("refuses in the dialect's envelope what HTTP refuses")
     func httpRefusals() throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let key = ("x-mp-key", server.credentials.idsyncWebKey)
         let wrongMethod = IDSyncClient.Answer(try server.client.call("GET", "/v1/identify", fields: [key]))
         #expect(wrongMethod.wire.status == 405 && wrongMethod.errorCode == "BAD_REQUEST")
@@ -333,7 +333,7 @@ struct IdentifyTests {
 
     @Test("answers a web page's preflight")
     func preflight() throws {
-        let server = try SharedServer.memory()
+        let server = try TestServer(.memory)
         let answer = try server.client.call(
             "OPTIONS", "/v1/identify",
             fields: [
@@ -351,20 +351,5 @@ struct IdentifyTests {
             json: IDSyncClient.body(#"{"email":"cors@x"}"#))
         let exposed = call["Access-Control-Expose-Headers"] ?? ""
         for field in ["X-MP-Max-Age", "X-Onym-Alias", "X-Onym-Warning"] { #expect(exposed.contains(field), "\(field)") }
-    }
-}
-
-/// A server for tests that mind nobody else's people.
-enum SharedServer {
-    private static let server = Monitor<TestServer?>(nil)
-
-    static func memory() throws -> TestServer {
-        if let server = server.withLock({ $0 }) { return server }
-        let made = try TestServer(.memory)
-        return server.withLock { server in
-            if let server { return server }
-            server = made
-            return made
-        }
     }
 }
