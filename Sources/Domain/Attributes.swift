@@ -134,6 +134,9 @@ package struct Attributes: Equatable, Sendable {
     /// Replaces the entry of a name; nil removes the entry.
     mutating func replace(_ name: String, with entry: Entry?) { entries[name] = entry }
 
+    /// Whether a write may have forgotten names that were removed.
+    var hasForgotten: Bool { entries.values.count { $0.value == nil } >= Attributes.removedNamesPerPerson }
+
     private mutating func forgetRemovals() {
         guard entries.count > Attributes.namesPerPerson + Attributes.removedNamesPerPerson else { return }
         let removed = entries.filter { $0.value.value == nil }

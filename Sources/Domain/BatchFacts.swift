@@ -25,9 +25,10 @@ extension DecidingBatchFacts {
     package var groupsRead: Set<PersonID> { trace.groups }
     package var peopleRead: Set<PersonID> { trace.people }
 
-    package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
+    package func folds(after changes: [Change], by call: PersonID, in project: ProjectID) -> [Change] {
         guard changes.contains(where: \.mayChangeFolds) else { return [] }
-        return KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)
+        return KeptFolds.changes(after: changes, by: call, in: project, view)
+            + RemovedRows.changes(after: changes, view)
     }
 
     package func holders(of identities: [Identity], limit: Int) -> [PersonID] {

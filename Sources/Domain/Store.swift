@@ -163,7 +163,7 @@ package protocol BatchFacts: AnyObject {
     var peopleRead: Set<PersonID> { get }
 
     /// The documents that a call must also replace to keep the folds of large groups correct (``KeptFolds``).
-    func folds(after changes: [Change], in project: ProjectID) -> [Change]
+    func folds(after changes: [Change], by call: PersonID, in project: ProjectID) -> [Change]
 
     /// The earlier call with the key and the body of a claim. If no body matches, the last call under the key.
     func earlier(_ claim: ReplayClaim) -> RememberedCall?

@@ -183,7 +183,7 @@ struct BatchDecision {
                 outcome.changes += merges.changes
                 full = full ?? merges.full
             }
-            let folds = makesFolds ? facts.folds(after: outcome.changes, in: call.project) : []
+            let folds = makesFolds ? facts.folds(after: outcome.changes, by: stamp.person, in: call.project) : []
             // Appending nothing would copy the changes.
             if !folds.isEmpty { outcome.changes += folds }
             let note = note(of: call, ruling, about: outcome.person, stamp, strategy)

@@ -79,7 +79,8 @@ struct WorkTests {
             let view = CountingFacts(base: workspace.view, counter: counter)
             let stamp = Stamp(at: fixture.clock.now, person: PersonID(rawValue: Int64.max - 100))
             let decision = try? view.decide(act, stamp, in: World.project)
-            _ = KeptFolds.changes(after: decision?.outcome?.changes ?? [], in: World.project, view)
+            _ = KeptFolds.changes(
+                after: decision?.outcome?.changes ?? [], by: stamp.person, in: World.project, view)
         }
         #expect(counter.steps > 0)
         return counter.steps

@@ -286,8 +286,8 @@ private final class CountingBatchFacts<Base: DecidingBatchFacts>: BatchFacts {
     var groupsRead: Set<PersonID> { base.groupsRead }
     var peopleRead: Set<PersonID> { base.peopleRead }
 
-    func folds(after changes: [Change], in project: ProjectID) -> [Change] {
-        let folds = KeptFolds.changes(after: changes, in: project, view)
+    func folds(after changes: [Change], by call: PersonID, in project: ProjectID) -> [Change] {
+        let folds = KeptFolds.changes(after: changes, by: call, in: project, view)
         counter.followed(by: folds)
         return folds + RemovedRows.changes(after: changes, view)
     }

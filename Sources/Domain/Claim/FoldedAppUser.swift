@@ -27,7 +27,12 @@ package struct FoldedAppUser: GroupFold, Equatable {
         if let document { add(person, document) }
     }
 
-    package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) { add(person, after) }
+    package mutating func change(
+        _ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID
+    ) -> Bool {
+        add(person, after)
+        return true
+    }
 
     private mutating func add(_ person: PersonID, _ document: [UInt8]) {
         guard let user = AppUser(of: person, packed: document) else { return }

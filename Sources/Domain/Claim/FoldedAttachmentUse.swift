@@ -16,10 +16,11 @@ struct FoldedAttachmentUse: GroupFold, Equatable {
         bound()
     }
 
-    mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
+    mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID) -> Bool {
         if let before { add(before, -1) }
         add(after, 1)
         bound()
+        return true
     }
 
     private mutating func add(_ document: [UInt8], _ sign: Int) {

@@ -65,11 +65,11 @@ package struct FoldedResponses: GroupFold, Equatable {
         return new.call > known.call
     }
 
-    package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
-        guard var new = QuestionnaireResponse(packed: after) else {
-            responses.removeAll { $0.holder == person }
-            return
-        }
+    package mutating func change(
+        _ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID
+    ) -> Bool {
+        // Behind a response that goes, others may show.
+        guard var new = QuestionnaireResponse(packed: after) else { return before == nil }
         if let place = responses.firstIndex(where: { $0.response.id == new.id }) {
             new.join(responses.remove(at: place).response)
         }
@@ -77,6 +77,7 @@ package struct FoldedResponses: GroupFold, Equatable {
         let submitted = responses.prefix { $0.response.submittedAt != nil && new.submittedAt == nil }.count
         responses.insert(Response(new, of: person), at: submitted)
         bound()
+        return true
     }
 
     /// Removes responses that no read can reach.

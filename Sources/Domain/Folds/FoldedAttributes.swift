@@ -52,14 +52,27 @@ package struct FoldedAttributes: GroupFold, Equatable {
         return new.call > known.call
     }
 
-    package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
-        let known = before.flatMap(Attributes.init(packed:))?.entries ?? [:]
-        for (name, entry) in Attributes(packed: after)?.entries ?? [:] where known[name] != entry {
+    package mutating func change(
+        _ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID
+    ) -> Bool {
+        let known = before.flatMap(Attributes.init(packed:)) ?? Attributes()
+        let new = Attributes(packed: after) ?? Attributes()
+        for (name, entry) in new.entries where known.entries[name] != entry {
+            let shows = candidates[name]?.origin == person
+            if entry.call == call || (known.entries[name]?.call == entry.call && shows) {
+                candidates[name] = Candidate(entry: entry, origin: person)
+            } else if known.entries[name]?.call != entry.call {
+                // An earlier value has come back.
+                return false
+            }
             // A value that a client only repeated replaces no value of another member.
-            if known[name]?.call == entry.call, candidates[name]?.origin != person { continue }
-            candidates[name] = Candidate(entry: entry, origin: person)
+        }
+        for (name, entry) in known.entries where new.entries[name] == nil && candidates[name]?.origin == person {
+            // A removal that is only forgotten stays in the fold.
+            guard entry.value == nil, new.hasForgotten else { return false }
         }
         bound()
+        return true
     }
 
     private mutating func bound() {

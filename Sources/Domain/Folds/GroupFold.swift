@@ -1,10 +1,10 @@
 /// A value that is read over all members of a group. It starts with the documents of single people, and each merge joins two
 /// values.
 ///
-/// A fold depends only on the members' documents and the merges in force. So an undo makes the folds of both sides again from
-/// their members. Other changes update a fold by their difference, so their cost does not grow with the group. A group with
-/// fewer than ``Group/membersWithFolds`` members keeps no fold. For a larger group ``KeptFolds`` keeps each fold in a
-/// document.
+/// A fold depends only on the members' documents and the merges in force. So the undo of a merge makes the folds of both sides
+/// again from their members, and so does a change that takes a value back, behind which another member's value may show. Other
+/// changes update a fold by their difference, so their cost does not grow with the group. A group with fewer than
+/// ``Group/membersWithFolds`` members keeps no fold. For a larger group ``KeptFolds`` keeps each fold in a document.
 package protocol GroupFold: Sendable {
     /// Creates the fold of a group of one from the person's document.
     init(_ person: PersonID, _ document: [UInt8]?)
@@ -12,8 +12,11 @@ package protocol GroupFold: Sendable {
     /// Joins the fold of the other group of a merge.
     mutating func join(_ joining: Self, by merge: MergeID)
 
-    /// Applies a change of a member's document.
-    mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8])
+    /// Applies a change of a member's document. False if the difference does not tell the fold, which is then made again from
+    /// the members.
+    ///
+    /// - Parameter call: the call of the change. Values that it wrote are newer than all others.
+    mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID) -> Bool
 
     /// Whether no member has a document for the fold.
     var isEmpty: Bool { get }

@@ -56,7 +56,8 @@ struct FoldList {
         }
     }
 
-    private static let format: UInt8 = 1
+    /// Folds of format 1 may show what was taken back, so they are made again.
+    private static let format: UInt8 = 2
 }
 
 extension GroupFold {
@@ -64,15 +65,10 @@ extension GroupFold {
     init<Failure>(
         _ slot: FoldSlot, of group: Group, _ document: (DocumentKey) throws(Failure) -> [UInt8]?
     ) throws(Failure) {
-        if group.keepsFolds {
-            if let kept = try document(slot.kept(of: group.root)).flatMap(Self.init(packed:)) {
-                self = kept
-                return
-            }
-            if try document(FoldList.key(of: group.root)) != nil {
-                self.init(group.root, nil)
-                return
-            }
+        if group.keepsFolds, let list = try document(FoldList.key(of: group.root)).flatMap(FoldList.init(packed:)) {
+            let kept = list.slots.contains(slot) ? try document(slot.kept(of: group.root)) : nil
+            self = kept.flatMap(Self.init(packed:)) ?? Self(group.root, nil)
+            return
         }
         try self.init(of: group) { person throws(Failure) in try document(slot.document(of: person)) }
     }
@@ -102,12 +98,14 @@ extension Snapshot {
 
 /// Updates the folds of large groups after the changes of a call, and returns the documents to write.
 ///
-/// It applies the changes in their order. A changed document of a member changes the group's fold by the difference. A merge
-/// joins the folds of both sides; its cost grows with the joining side. An undo makes the folds of both sides again from
-/// their members. For a small group it only reads the number of members.
+/// It applies the changes in their order. A changed document of a member changes the group's fold by the difference; where the
+/// document takes something back, the fold is made again from the members. A merge joins the folds of both sides; its cost
+/// grows with the joining side. The undo of a merge makes the folds of both sides again from their members. For a small group
+/// it only reads the number of members.
 package struct KeptFolds<V: DecisionFacts> {
     private let view: V
     private let project: ProjectID
+    private let call: PersonID
     private var made: Set<PersonID> = []
     /// Documents that the call has written so far.
     private var documents: [DocumentKey: [UInt8]] = [:]
@@ -134,10 +132,14 @@ package struct KeptFolds<V: DecisionFacts> {
         /// Folds that were read or made.
         var folds: [FoldSlot: any GroupFold] = [:]
         var changed: Set<FoldSlot> = []
+        /// Folds that have to be made again, when all documents of the call are known.
+        var stale: Set<FoldSlot> = []
         /// The larger group that this group has joined.
         var whole: Part?
-        /// The two sides of a small group that the call made, whose folds nobody has asked for.
+        /// The two sides of a group that the call made.
         var sides: (from: Part, into: Part, merge: Merge)?
+        /// Whether the folds of the sides were joined. Nobody may have asked for those of a small group.
+        var isJoined = false
 
         init(root: PersonID, count: Int, group: Group? = nil, stored: FoldList? = nil) {
             self.root = root
@@ -152,9 +154,9 @@ package struct KeptFolds<V: DecisionFacts> {
 
     /// The documents that must be written in addition to the changes of a call.
     package static func changes(
-        after changes: [Change], in project: ProjectID, _ view: V
+        after changes: [Change], by call: PersonID, in project: ProjectID, _ view: V
     ) -> [Change] {
-        var folds = KeptFolds(view: view, project: project)
+        var folds = KeptFolds(view: view, project: project, call: call)
         defer { for part in folds.joined { part.whole = nil } }
         for change in changes {
             switch change {
@@ -173,9 +175,10 @@ package struct KeptFolds<V: DecisionFacts> {
         return folds.changes
     }
 
-    private init(view: V, project: ProjectID) {
+    private init(view: V, project: ProjectID, call: PersonID) {
         self.view = view
         self.project = project
+        self.call = call
     }
 
     private func document(_ key: DocumentKey) -> [UInt8]? {
@@ -224,11 +227,15 @@ package struct KeptFolds<V: DecisionFacts> {
         let part = part(of: person)
         defer { documents[key] = body }
         // The folds of a small group are made from its members. A group that the call has just made is an exception.
-        guard part.keepsFolds || part.group == nil, part.sides == nil else { return }
+        guard part.keepsFolds || part.group == nil, part.sides == nil || part.isJoined else { return }
         load(part)
+        if part.stale.contains(slot) { return }
         var fold = fold(slot, of: part)
-        fold.change(person, from: document(key), to: body)
-        set(fold, slot, of: part)
+        if fold.change(person, from: document(key), to: body, by: call) {
+            set(fold, slot, of: part)
+        } else {
+            part.stale.insert(slot)
+        }
     }
 
     private mutating func join(_ merge: Merge) {
@@ -236,14 +243,15 @@ package struct KeptFolds<V: DecisionFacts> {
         guard from !== into else { return }
         let whole = Part(root: into.root, count: from.count + into.count)
         (from.whole, into.whole) = (whole, whole)
+        whole.sides = (from, into, merge)
         joined += [from, into]
-        guard whole.keepsFolds else {
-            // A small group keeps no folds. They are only made if a later merge of the call makes the group large.
-            whole.sides = (from, into, merge)
-            return
+        // A small group keeps no folds. They are only made if a later merge of the call makes the group large.
+        guard whole.keepsFolds else { return }
+        whole.isJoined = true
+        for side in [from, into] {
+            load(side)
+            makeStale(of: side)
         }
-        load(from)
-        load(into)
         if into.list != nil {
             // The folds stay in their documents. Folds without changes are not read.
             (whole.list, whole.hasNewList, whole.changed) = (into.list, into.hasNewList, into.changed)
@@ -290,11 +298,26 @@ package struct KeptFolds<V: DecisionFacts> {
         }
     }
 
+    /// Makes the stale folds of a group again, from its members.
+    private func makeStale(of part: Part) {
+        for slot in part.stale {
+            guard let type: any GroupFold.Type = slot.kind.fold?.type else { continue }
+            set(made(type, slot, of: part), slot, of: part)
+        }
+        part.stale = []
+    }
+
+    private func made(_ type: any GroupFold.Type, _ slot: FoldSlot, of part: Part) -> any GroupFold {
+        if let group = part.group { return made(type, slot, of: group) }
+        guard let (from, into, merge) = part.sides else { return type.init(part.root, nil) }
+        return KeptFolds.joined(made(type, slot, of: into), made(type, slot, of: from), by: merge, slot)
+    }
+
     /// The folds of a group. They are made from its members if the group keeps none.
     private func madeFolds(of part: Part) -> [FoldSlot: any GroupFold] {
         var folds: [FoldSlot: any GroupFold] = [:]
-        if let (from, into, merge) = part.sides {
-            part.sides = nil
+        if let (from, into, merge) = part.sides, !part.isJoined {
+            part.isJoined = true
             folds = madeFolds(of: into)
             for (slot, joining) in madeFolds(of: from) {
                 folds[slot] = KeptFolds.joined(folds[slot], joining, by: merge, slot)
@@ -337,6 +360,7 @@ package struct KeptFolds<V: DecisionFacts> {
         func join<Fold: GroupFold>(_ joining: Fold) -> any GroupFold {
             // An empty fold does not affect the order of values.
             guard var joined = known as? Fold else { return joining }
+            if joining.isEmpty { return joined }
             joined.join(joining, by: merge.id)
             return joined
         }
@@ -372,9 +396,11 @@ package struct KeptFolds<V: DecisionFacts> {
             while let whole = part.whole { part = whole }
             tops[ObjectIdentifier(part)] = part
         }
-        for part in tops.values where part.keepsFolds && !(part.changed.isEmpty && !part.hasNewList) {
+        for part in tops.values where part.keepsFolds {
             // A group that was split does not exist any more.
             if let group = part.group, split[group.root] != nil, split[group.root] !== part { continue }
+            makeStale(of: part)
+            if part.changed.isEmpty, !part.hasNewList { continue }
             if part.hasNewList, let list = part.list { put[FoldList.key(of: part.root)] = (part.root, list.packed) }
             for slot in part.changed {
                 guard let fold = part.folds[slot] else { continue }

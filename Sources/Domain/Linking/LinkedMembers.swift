@@ -19,7 +19,12 @@ package struct LinkedMembers: GroupFold, Equatable {
 
     package mutating func join(_ joining: LinkedMembers, by merge: MergeID) { users.merge(joining.users) { $1 } }
 
-    package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) { set(person, after) }
+    package mutating func change(
+        _ person: PersonID, from before: [UInt8]?, to after: [UInt8], by call: PersonID
+    ) -> Bool {
+        set(person, after)
+        return true
+    }
 
     private mutating func set(_ person: PersonID, _ document: [UInt8]) {
         // An empty document means that the user was removed.
