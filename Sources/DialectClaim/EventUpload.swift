@@ -645,8 +645,7 @@ extension JSONValue {
             var json = JSONWriter(reserving: 32)
             json.copy(self)
             let text = String(decoding: json.bytes, as: UTF8.self)
-            let whole = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
-            return whole == "-0" ? "0" : whole
+            return kind == .double ? JSONValue.scriptText(ofNumber: text) : text
         case .array:
             var parts: [String] = []
             try forEachElement(at: place) { value throws(JSONFault) in
@@ -655,5 +654,25 @@ extension JSONValue {
             return parts.joined(separator: ",")
         case .object: return "[object Object]"
         }
+    }
+
+    /// A number in its shortest form as the vendor's language writes it: with an exponent only beyond 21 digits before the point,
+    /// or six zeros behind it.
+    private static func scriptText(ofNumber text: String) -> String {
+        let parts = text.split(separator: "e")
+        let (sign, mantissa) = (text.hasPrefix("-") ? "-" : "", parts[0].drop { $0 == "-" })
+        let whole = mantissa.prefix { $0 != "." }
+        let written = whole + mantissa.dropFirst(whole.count + 1)
+        let digits = written.drop { $0 == "0" }.reversed().drop { $0 == "0" }.reversed().map(String.init).joined()
+        if digits.isEmpty { return "0" }
+        // The place of the point behind the first of the digits.
+        let exponent = parts.count == 2 ? Int(parts[1]) ?? 0 : 0
+        let point = whole.count + exponent - written.prefix { $0 == "0" }.count
+        func zeros(_ count: Int) -> String { String(repeating: "0", count: count) }
+        if digits.count <= point, point <= 21 { return sign + digits + zeros(point - digits.count) }
+        if (1...21).contains(point) { return sign + digits.prefix(point) + "." + digits.dropFirst(point) }
+        if (-5...0).contains(point) { return sign + "0." + zeros(-point) + digits }
+        let fraction = digits.count > 1 ? "." + digits.dropFirst() : ""
+        return sign + digits.prefix(1) + fraction + "e" + (point > 0 ? "+" : "") + String(point - 1)
     }
 }

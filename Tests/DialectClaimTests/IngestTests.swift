@@ -207,6 +207,23 @@ struct IngestTests {
         #expect(attributes?["_error_stack"] == long && attributes?["k7"] == "true")
     }
 
+    @Test(
+        "writes numbers as the vendor's language does",
+        arguments: [
+            ("0.00001", "0.00001"), ("0.0000015", "0.0000015"), ("0.0000001", "1e-7"), ("-1.25e-9", "-1.25e-9"),
+            ("1e16", "10000000000000000"), ("-1.5e17", "-150000000000000000"), ("1e20", "100000000000000000000"),
+            ("1e21", "1e+21"), ("1.234e25", "1.234e+25"), ("100.0", "100"), ("-0.0", "0"), ("0.1", "0.1"),
+            ("123456.789", "123456.789"), ("5e-324", "5e-324"), ("1.7976931348623157e308", "1.7976931348623157e+308"),
+            ("9007199254740993", "9007199254740993"),
+        ])
+    func numbers(_ sent: String, _ kept: String) throws {
+        let client = try OwlClient(.memory)
+        _ = try client.ingest([OwlClient.event("ada", more: #","custom_attributes":{"n":\#(sent)}"#)])
+        let rows = try client.administrator("/onym/v1/people/claim_user_id:ada/timeline")["rows"] as? [[String: Any]]
+        let attributes = (rows?.first?["body"] as? [String: Any])?["custom_attributes"] as? [String: String]
+        #expect(attributes == ["n": kept])
+    }
+
     @Test("keeps the last of attributes with one name, be they few or very many", arguments: [2, 40, 30_000])
     func repeatedAttributes(_ count: Int) throws {
         let client = try OwlClient(.memory)
