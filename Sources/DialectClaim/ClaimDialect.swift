@@ -40,8 +40,18 @@ package enum ClaimDialect {
                 try authenticate(request, directory, now, tools)
             },
             checkBody: { request, tools throws(Rejection) in try checkBody(request, tools) },
+            owns: { path in
+                let parts = path.split(separator: "/")
+                return parts.count > 1 && parts[0] == "v1" && leftOut.contains(parts[1])
+            },
             refuse: ClaimFault.response(to:_:))
     }
+
+    /// What the vendor has below `/v1` and Onym has not (docs/claim.md).
+    private static let leftOut: Set<Substring> = [
+        "teams", "members", "invitations", "devices", "notifications", "jobs", "audit-logs", "integrations", "webhooks",
+        "reviews", "ratings", "ads", "stats",
+    ]
 
     /// The call with which the vendor's clients check whether the server runs.
     private static let health = Endpoint(

@@ -42,11 +42,8 @@ package enum Entitlements {
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },
-            refuse: { problem, _ in response(to: problem) })
+            owns: { path in path == "/v3" || path.hasPrefix("/v3/") }, refuse: { problem, _ in response(to: problem) })
     }
-
-    /// Whether a path belongs to this dialect, also if no route has the path.
-    package static func owns(path: String) -> Bool { path == "/v3" || path.hasPrefix("/v3/") }
 
     /// Finds the key of a call, and with it the world.
     private static func authenticate(

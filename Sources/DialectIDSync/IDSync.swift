@@ -25,7 +25,7 @@ package enum IDSync {
     ]
 
     /// Whether a path is of a service of the vendor that Onym does not have (spec/idsync-clients.md 6). No route has such a path.
-    package static func isOfOtherService(path: String) -> Bool {
+    static func isOfOtherService(path: String) -> Bool {
         let parts = path.split(separator: "/").map { $0.lowercased() }
         return otherServices.contains { parts.starts(with: $0) }
     }
@@ -69,6 +69,6 @@ package enum IDSync {
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 try authentication.caller(of: request, route, directory, now, tools)
             },
-            refuse: IDSyncFault.response(to:_:))
+            owns: isOfOtherService(path:), refuse: IDSyncFault.response(to:_:))
     }
 }

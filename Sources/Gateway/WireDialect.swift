@@ -26,6 +26,8 @@ package struct WireDialect: Sendable {
     package let alternative: AlternativeForm?
     /// Makes a refusal in the dialect's own words.
     package let refuse: @Sendable (Problem, RequestID) -> Response
+    /// Whether a path is the vendor's, also if no route has the path.
+    package let owns: @Sendable (_ path: String) -> Bool
 
     package init(
         name: String, description: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil,
@@ -36,9 +38,11 @@ package struct WireDialect: Sendable {
                 borrowing Request, Endpoint, Directory, Instant, LoopTools
             ) throws(Rejection) -> Caller,
         checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)? = nil,
-        alternative: AlternativeForm? = nil, refuse: @escaping @Sendable (Problem, RequestID) -> Response
+        alternative: AlternativeForm? = nil, owns: @escaping @Sendable (_ path: String) -> Bool = { _ in false },
+        refuse: @escaping @Sendable (Problem, RequestID) -> Response
     ) {
         self.alternative = alternative
+        self.owns = owns
         self.name = name
         self.description = description
         self.cors = cors

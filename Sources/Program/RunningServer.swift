@@ -379,8 +379,7 @@ package final class RunningServer: Sendable {
     /// longest common start, if these routes belong to one dialect and share at least two parts.
     static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
         guard case .notFound(_, let path) = refusal else { return nil }
-        if IDSync.isOfOtherService(path: path) { return surfaces.first { $0.name == IDSync.name } }
-        if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
+        if let owner = surfaces.first(where: { $0.owns(path) }) { return owner }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         var (alike, most): ([WireDialect], Int) = ([], 3)
         for surface in surfaces {

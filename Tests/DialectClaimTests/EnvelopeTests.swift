@@ -9,7 +9,9 @@ struct EnvelopeTests {
         ("POST", "/v1/app-users/nothing"), ("GET", "/v1/identity/claim"), ("DELETE", "/v1/ingest"),
         ("POST", "/v1/ingest/"), ("GET", "/v1/feedback/x/y"), ("POST", "/v1/events"), ("PATCH", "/v1/attachments/x"),
         ("GET", "/v1/questionnaires/dismiss/x"), ("POST", "/v1/import/"), ("POST", "/v1/projects/x/issues"),
-        ("POST", "/v1/identity/claim/"), ("POST", "/v1/identity/properties/x"),
+        ("POST", "/v1/identity/claim/"), ("POST", "/v1/identity/properties/x"), ("GET", "/v1/teams"),
+        ("POST", "/v1/teams/x/invitations"), ("GET", "/v1/audit-logs"), ("DELETE", "/v1/webhooks/x"),
+        ("GET", "/v1/stats/x"),
     ]
 
     @Test("what is not served is told as the vendor tells it", arguments: unknown)
