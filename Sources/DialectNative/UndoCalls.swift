@@ -59,7 +59,8 @@ enum UndoCalls {
                     later calls changed these facts, the answer is 409 built_upon with their numbers, and ?cascade=true \
                     takes them back first, the last call first. With ?dry_run=true nothing changes. ?if_seq=N refuses the \
                     call with 409 changed_meanwhile if one of its people changed after the call N. The undo is itself a \
-                    call that can be taken back.
+                    call that can be taken back. The undo of a setting, which only an administrator can set, needs the scope \
+                    admin.
                     """,
                 query: [
                     DryRun.parameter,
@@ -153,6 +154,7 @@ enum UndoCalls {
 private struct Undoing: Sendable {
     private let sequence: JournalSequence
     private let project: ProjectID
+    private let scopes: ScopeSet
     private let directory: Directory
     private let request: RequestID
     private let moment: Instant
@@ -167,7 +169,7 @@ private struct Undoing: Sendable {
 
     init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(Rejection) {
         sequence = try UndoCalls.sequence(request)
-        (project, directory) = (caller.project, tools.directory)
+        (project, scopes, directory) = (caller.project, caller.scopes, tools.directory)
         (self.request, isRepeatable, moment) = (request.id, request.isRepeatable, caller.now)
         isDry = try request.isDryRun()
         switch request.query?["cascade"] {
@@ -184,6 +186,7 @@ private struct Undoing: Sendable {
             guard let call = try Undoable(sequence, in: project, directory, snapshot) else {
                 return refuse(.noSuchCall)
             }
+            if let forbidden = forbidden([call]) { return forbidden }
             let last = try snapshot.lastCall()
             if call.refusal == .callAlreadyUndone, isRepeatable, !isDry {
                 // An earlier try of this request may have taken the call back, so the writer decides.
@@ -194,6 +197,7 @@ private struct Undoing: Sendable {
             case .failure(let refusal): return refuse(refusal)
             case .success(let calls): above = calls
             }
+            if let forbidden = forbidden(above) { return forbidden }
             if try unchanged.isBroken(by: ([call] + above).flatMap(\.plan.people), snapshot) {
                 return unchanged.refusal(request)
             }
@@ -289,6 +293,11 @@ private struct Undoing: Sendable {
                     json.bool(true)
                 }
             })
+    }
+
+    /// The refusal of a caller without a scope that the undo of a call needs; nil if the caller may take all of the calls back.
+    private func forbidden(_ calls: [Undoable]) -> Step? {
+        calls.first { !scopes.allows($0.scope) }.map { .answer(Native.problem(.forbidden($0.scope), request)) }
     }
 
     private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), request)) }

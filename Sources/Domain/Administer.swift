@@ -412,6 +412,7 @@ extension ActKind {
     package static let makeKey = ActKind(62, "make_key", undo: .never(.revokeInstead), changesDirectory: true)
     package static let revoke = ActKind(63, "revoke", undo: .never(.secretGone), changesDirectory: true)
     package static let rename = ActKind(155, "rename", undo: .never(.callAgain), changesDirectory: true)
-    package static let changeSettings = ActKind(158, "change_settings", undo: .facts, changesDirectory: true)
+    package static let changeSettings = ActKind(
+        158, "change_settings", undo: .facts(needs: .admin), changesDirectory: true)
     package static let noteKeyUse = ActKind(64, "note_key_use", undo: .never(.noteOfServer))
 }

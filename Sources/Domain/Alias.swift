@@ -327,6 +327,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let alias = ActKind(8, "alias", undo: .facts)
-    package static let undoAlias = ActKind(9, "undo_alias", undo: .facts)
+    package static let alias = ActKind(8, "alias", undo: .facts(needs: .consoleAct))
+    package static let undoAlias = ActKind(9, "undo_alias", undo: .facts(needs: .consoleAct))
 }

@@ -72,5 +72,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let attachIdentity = ActKind(70, "attach_identity", undo: .facts)
+    package static let attachIdentity = ActKind(70, "attach_identity", undo: .facts(needs: .consoleAct))
 }

@@ -126,5 +126,5 @@ package struct ClientConfigSet: Answer {
 }
 
 extension ActKind {
-    package static let setClientConfig = ActKind(171, "set_client_config", undo: .facts)
+    package static let setClientConfig = ActKind(171, "set_client_config", undo: .facts(needs: .admin))
 }

@@ -33,5 +33,5 @@ extension DetachIdentity {
 }
 
 extension ActKind {
-    package static let detachIdentity = ActKind(71, "detach_identity", undo: .facts)
+    package static let detachIdentity = ActKind(71, "detach_identity", undo: .facts(needs: .consoleAct))
 }

@@ -369,7 +369,7 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let identify = ActKind(2, "identify", undo: .facts)
-    package static let login = ActKind(3, "login", undo: .facts)
-    package static let logout = ActKind(4, "logout", undo: .facts)
+    package static let identify = ActKind(2, "identify", undo: .facts(needs: .consoleAct))
+    package static let login = ActKind(3, "login", undo: .facts(needs: .consoleAct))
+    package static let logout = ActKind(4, "logout", undo: .facts(needs: .consoleAct))
 }

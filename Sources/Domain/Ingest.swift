@@ -223,5 +223,5 @@ extension Ingested: Answer {
 }
 
 extension ActKind {
-    package static let ingest = ActKind(7, "ingest", undo: .facts)
+    package static let ingest = ActKind(7, "ingest", undo: .facts(needs: .consoleAct))
 }

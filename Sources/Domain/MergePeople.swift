@@ -46,5 +46,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let merge = ActKind(15, "merge", undo: .facts)
+    package static let merge = ActKind(15, "merge", undo: .facts(needs: .consoleAct))
 }

@@ -257,5 +257,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let modify = ActKind(6, "modify", undo: .facts)
+    package static let modify = ActKind(6, "modify", undo: .facts(needs: .consoleAct))
 }

@@ -48,5 +48,5 @@ package struct DeviceReleased: Answer {
 }
 
 extension ActKind {
-    package static let releaseDevice = ActKind(19, "release_device", undo: .facts)
+    package static let releaseDevice = ActKind(19, "release_device", undo: .facts(needs: .consoleAct))
 }

@@ -336,5 +336,5 @@ package struct SameUserIDsJoined: Answer {
 }
 
 extension ActKind {
-    package static let joinSameUserIDs = ActKind(18, "join_same_user_ids", undo: .facts)
+    package static let joinSameUserIDs = ActKind(18, "join_same_user_ids", undo: .facts(needs: .admin))
 }

@@ -259,5 +259,5 @@ extension StrategyFault {
 }
 
 extension ActKind {
-    package static let setStrategy = ActKind(5, "set_strategy", undo: .facts, changesDirectory: true)
+    package static let setStrategy = ActKind(5, "set_strategy", undo: .facts(needs: .admin), changesDirectory: true)
 }

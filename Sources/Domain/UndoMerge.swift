@@ -65,5 +65,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let undoMerge = ActKind(11, "undo_merge", undo: .facts)
+    package static let undoMerge = ActKind(11, "undo_merge", undo: .facts(needs: .consoleAct))
 }

@@ -331,6 +331,57 @@ struct ConsoleSessionTests {
         }
     }
 
+    @Test("Only an administrator takes back what only an administrator can set")
+    func settings() throws {
+        let client = try NativeClient(.memory)
+        let made = try client.post("/onym/v1/keys", #"{"kind":"admin","scopes":["console:read","console:act"]}"#)
+        let key = [("Authorization", "Bearer \(try #require(made.text("key")))")]
+        let support = try signIn(client, .support)
+        let (ada, bob) = (
+            try client.identify(#"{"customerid":"ada"}"#), try client.identify(#"{"email":"bob@example.com"}"#)
+        )
+        func last() throws -> Int { try #require(client.get("/onym/v1/stats")["last_seq"] as? Int) }
+        func refuse(_ call: Int, _ kind: String) throws {
+            #expect(try client.get("/onym/v1/calls/\(call)").text("kind") == kind)
+            for query in ["", "?dry_run=true", "?cascade=true", "?cascade=true&dry_run=true", "?if_seq=0"] {
+                let path = "/onym/v1/calls/\(call)/undo\(query)"
+                let answer = try support.call("POST", path, "{}")
+                #expect(answer.status == 403 && answer.code == "forbidden", "\(kind)\(query): \(answer)")
+                let ofKey = try client.server.client.call("POST", path, fields: key, json: "{}")
+                #expect(ofKey.status == 403, "\(kind)\(query): \(ofKey)")
+            }
+        }
+        let settings = [
+            ("set_strategy", "PUT", "/onym/v1/strategy", #"{"signed_identities":"require"}"#),
+            ("linking_settings", "PUT", "/onym/v1/linking", #"{"code_seconds":200}"#),
+            ("set_client_config", "PUT", "/onym/v1/client-config", #"{"native":{"stl":61}}"#),
+            ("edit_catalog", "PUT", "/onym/v1/entitlements/gold", "{}"),
+            ("set_store_options", "PUT", "/onym/v1/stores", #"{"poll":{"enabled":false}}"#),
+            ("define", "PUT", "/onym/v1/metrics/taps", #"{"name":"Taps"}"#),
+            (
+                "change_settings", "PATCH", "/v1/projects/6f6e796d-0001-8000-8000-000000000001",
+                #"{"retention_days_events":30}"#
+            ),
+        ]
+        for (kind, method, path, body) in settings {
+            let set = try client.call(method, path, body)
+            #expect(set.status < 300, "\(path): \(set)")
+            let call = try last()
+            try refuse(call, kind)
+            // The undo of an undo sets the setting again.
+            #expect(try client.post("/onym/v1/calls/\(call)/undo").status == 200, "\(kind)")
+            let undo = try last()
+            try refuse(undo, try #require(client.get("/onym/v1/calls/\(undo)").text("kind")))
+            #expect(try client.post("/onym/v1/calls/\(undo)/undo").status == 200, "\(kind)")
+            try refuse(try last(), try #require(client.get("/onym/v1/calls/\(undo)").text("kind")))
+        }
+        _ = try client.merge(ada, into: bob)
+        for _ in 1...3 {
+            let undone = try support.call("POST", "/onym/v1/calls/\(try last())/undo", "{}")
+            #expect(undone.status == 200, "a call about a person: \(undone)")
+        }
+    }
+
     @Test("An admin key may have the scopes of a viewer only")
     func keyOfViewer() throws {
         let client = try NativeClient(.memory)

@@ -109,5 +109,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let claim = ActKind(12, "claim", undo: .facts)
+    package static let claim = ActKind(12, "claim", undo: .facts(needs: .consoleAct))
 }

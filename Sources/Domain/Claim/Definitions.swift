@@ -409,5 +409,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let define = ActKind(30, "define", undo: .facts)
+    package static let define = ActKind(30, "define", undo: .facts(needs: .admin))
 }

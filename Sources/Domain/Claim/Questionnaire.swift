@@ -357,5 +357,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let setQuestionnaire = ActKind(22, "set_questionnaire", undo: .facts)
+    package static let setQuestionnaire = ActKind(22, "set_questionnaire", undo: .facts(needs: .admin))
 }

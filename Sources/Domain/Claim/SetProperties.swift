@@ -101,5 +101,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let setProperties = ActKind(14, "set_properties", undo: .facts)
+    package static let setProperties = ActKind(14, "set_properties", undo: .facts(needs: .consoleAct))
 }

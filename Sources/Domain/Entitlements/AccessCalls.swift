@@ -125,5 +125,5 @@ extension DecisionFacts {
 }
 
 extension ActKind {
-    package static let accessUser = ActKind(40, "make_access_user", undo: .facts)
+    package static let accessUser = ActKind(40, "make_access_user", undo: .facts(needs: .consoleAct))
 }

@@ -62,5 +62,5 @@ package struct SetAccessProperties: Act {
 }
 
 extension ActKind {
-    package static let accessProperties = ActKind(47, "set_access_properties", undo: .facts)
+    package static let accessProperties = ActKind(47, "set_access_properties", undo: .facts(needs: .consoleAct))
 }

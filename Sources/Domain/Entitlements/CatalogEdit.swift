@@ -68,5 +68,5 @@ package enum CatalogEdit: Act {
 }
 
 extension ActKind {
-    package static let editCatalog = ActKind(48, "edit_catalog", undo: .facts)
+    package static let editCatalog = ActKind(48, "edit_catalog", undo: .facts(needs: .admin))
 }

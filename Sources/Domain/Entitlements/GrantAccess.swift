@@ -88,6 +88,6 @@ package struct RevokeAccess: Act {
 }
 
 extension ActKind {
-    package static let grantAccess = ActKind(42, "grant_access", undo: .facts)
-    package static let revokeAccess = ActKind(43, "revoke_access", undo: .facts)
+    package static let grantAccess = ActKind(42, "grant_access", undo: .facts(needs: .consoleAct))
+    package static let revokeAccess = ActKind(43, "revoke_access", undo: .facts(needs: .consoleAct))
 }

@@ -116,5 +116,5 @@ extension AccessPrincipals {
 }
 
 extension ActKind {
-    package static let accessIdentity = ActKind(41, "link_access_identity", undo: .facts)
+    package static let accessIdentity = ActKind(41, "link_access_identity", undo: .facts(needs: .consoleAct))
 }

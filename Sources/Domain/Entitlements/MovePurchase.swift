@@ -92,5 +92,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let movePurchase = ActKind(177, "transfer", undo: .facts)
+    package static let movePurchase = ActKind(177, "transfer", undo: .facts(needs: .consoleAct))
 }

@@ -231,5 +231,5 @@ package struct Restored: Equatable, Sendable {
 }
 
 extension ActKind {
-    package static let restorePurchases = ActKind(45, "restore", undo: .facts)
+    package static let restorePurchases = ActKind(45, "restore", undo: .facts(needs: .consoleAct))
 }

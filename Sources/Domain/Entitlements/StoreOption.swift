@@ -260,5 +260,6 @@ package struct StoreOptionsSet: Answer {
 }
 
 extension ActKind {
-    package static let setStoreOptions = ActKind(113, "set_store_options", undo: .facts, changesDirectory: true)
+    package static let setStoreOptions = ActKind(
+        113, "set_store_options", undo: .facts(needs: .admin), changesDirectory: true)
 }

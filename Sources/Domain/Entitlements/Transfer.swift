@@ -187,5 +187,5 @@ package struct TransferUndone: Equatable, Sendable {
 }
 
 extension ActKind {
-    package static let undoTransfer = ActKind(46, "undo_transfer", undo: .facts)
+    package static let undoTransfer = ActKind(46, "undo_transfer", undo: .facts(needs: .consoleAct))
 }

@@ -217,7 +217,7 @@ package struct DisableInstall: Act {
 
 extension ActKind {
     package static let refreshTokens = ActKind(54, "refresh_tokens", undo: .never(.revokeInstead))
-    package static let changeInstall = ActKind(55, "change_install", undo: .facts)
+    package static let changeInstall = ActKind(55, "change_install", undo: .facts(needs: .consoleAct))
     package static let submitRows = ActKind(56, "submit_rows", undo: .never(.rowsStay))
     package static let resetInstall = ActKind(57, "reset_install", undo: .never(.secretGone))
 }

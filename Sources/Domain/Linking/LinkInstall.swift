@@ -197,5 +197,5 @@ package struct LinkHard: Act {
 
 extension ActKind {
     package static let makeInstall = ActKind(50, "make_install", undo: .never(.revokeInstead))
-    package static let linkInstall = ActKind(51, "link_install", undo: .facts)
+    package static let linkInstall = ActKind(51, "link_install", undo: .facts(needs: .consoleAct))
 }

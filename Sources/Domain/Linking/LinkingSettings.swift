@@ -152,5 +152,6 @@ package struct EditLinking: Act {
 }
 
 extension ActKind {
-    package static let linkingSettings = ActKind(59, "linking_settings", undo: .facts, changesDirectory: true)
+    package static let linkingSettings = ActKind(
+        59, "linking_settings", undo: .facts(needs: .admin), changesDirectory: true)
 }

@@ -264,5 +264,5 @@ package struct LinkLate: Act {
 
 extension ActKind {
     package static let issueCode = ActKind(52, "issue_code", undo: .never(.revokeInstead))
-    package static let redeemCode = ActKind(53, "redeem_code", undo: .facts)
+    package static let redeemCode = ActKind(53, "redeem_code", undo: .facts(needs: .consoleAct))
 }

@@ -177,7 +177,7 @@ package struct CallUndone: Answer {
 }
 
 extension ActKind {
-    package static let undoCall = ActKind(175, "undo_call", undo: .facts)
+    package static let undoCall = ActKind(175, "undo_call", undo: .asUndone)
     /// The undo of a call that had changed the strategy or the settings of stores.
-    package static let undoSettings = ActKind(176, "undo_settings", undo: .facts, changesDirectory: true)
+    package static let undoSettings = ActKind(176, "undo_settings", undo: .asUndone, changesDirectory: true)
 }

@@ -44,6 +44,8 @@ package struct UndoPlan: Equatable, Sendable {
 /// Whether a call can be taken back, as a reader finds it.
 package struct Undoable: Sendable {
     package let call: RecordedCall
+    /// The scope that a caller needs for the undo.
+    package let scope: Scope
     /// The plan of the undo; empty if the call cannot be taken back.
     package private(set) var plan: UndoPlan
     /// The reason why the call cannot be taken back now; nil if it can.
@@ -62,6 +64,7 @@ package struct Undoable: Sendable {
     ) throws(StoreFault) {
         guard let call = try snapshot.call(sequence), call.project == project else { return nil }
         self.call = call
+        scope = try Undoable.scope(of: call, snapshot)
         plan = UndoPlan(sequence)
         if let marked = try snapshot.undo(of: sequence) {
             (undoneBy, refusal) = (marked, .callAlreadyUndone)
@@ -82,6 +85,27 @@ package struct Undoable: Sendable {
             try finish(snapshot)
         }
     }
+
+    /// The scope that the undo of a call needs. The undo of an undo makes the first call's facts again, so it needs the first call's
+    /// scope. Behind many undos, only an administrator goes on, because each of them is a read.
+    private static func scope(of call: RecordedCall, _ snapshot: any Snapshot) throws(StoreFault) -> Scope {
+        var call = call
+        for _ in 0..<undosAtMost {
+            switch call.kind.undo {
+            case .facts(let scope): return scope
+            // The undo is refused, and the refusal says why.
+            case .never: return .consoleAct
+            case .asUndone:
+                guard case .reply(let reply) = call.answer, let undone = reply.as(CallUndone.self),
+                    let first = try snapshot.call(undone.call)
+                else { return .admin }
+                call = first
+            }
+        }
+        return .admin
+    }
+
+    private static let undosAtMost = 100
 
     private mutating func read(
         _ reply: Reply, _ directory: Directory, _ snapshot: any Snapshot

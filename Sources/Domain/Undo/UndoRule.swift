@@ -1,7 +1,10 @@
 /// The rule by which calls of a kind can be taken back. Each kind declares its rule beside its act.
 package enum UndoRule: Equatable, Sendable {
-    /// The undo ends the facts that the call began, and brings back the facts that the call ended.
-    case facts
+    /// The undo ends the facts that the call began, and brings back the facts that the call ended. It needs a scope: the one of
+    /// the administrator if only an administrator can make the call or set what it sets.
+    case facts(needs: Scope)
+    /// The call is an undo. Its own undo needs the scope that it needed itself.
+    case asUndone
     /// The call cannot be taken back.
     case never(Irrevocable)
 }
