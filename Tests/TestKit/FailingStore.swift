@@ -21,6 +21,7 @@ package final class FailingStore: Store {
         var failedRecoveries = 0
         var failing: Set<Step> = []
         var isBroken = false
+        var holdsSweeps = false
     }
 
     private let store: any Store
@@ -53,7 +54,15 @@ package final class FailingStore: Store {
     }
 
     package func discard() throws(StoreFault) { try store.discard() }
-    package func sweep() throws(StoreFault) -> Bool { try store.sweep() }
+
+    /// Has no sweep begin, as at the moment after an erasure.
+    package func holdSweeps() { plan.withLock { $0.holdsSweeps = true } }
+
+    package func sweep() throws(StoreFault) -> Bool {
+        if plan.withLock(\.holdsSweeps) { return false }
+        return try store.sweep()
+    }
+
     package func compact() throws(StoreFault) -> Compaction { try store.compact() }
     package var hash: KeyedHash { store.hash }
     package var lastPerson: PersonID? { store.lastPerson }

@@ -264,7 +264,9 @@ package struct RunPlan {
         _ projects: [ProjectID], _ snapshot: any Snapshot
     ) throws(StoreFault) -> KeepRuns? {
         guard let packed = try snapshot.document(ErasedFromRuns.key) else { return nil }
-        let erased = Set(ErasedFromRuns(packed: packed).people.map { UInt64(bitPattern: $0.rawValue) })
+        let known = ErasedFromRuns(packed: packed)
+        if known.people.isEmpty { return nil }
+        let erased = Set(known.people.map { UInt64(bitPattern: $0.rawValue) })
         for (project, kind, columns, list) in try lists(projects, snapshot) {
             guard let person = columns.firstIndex(of: .person) else { continue }
             for old in list.runs {
@@ -282,7 +284,7 @@ package struct RunPlan {
             }
         }
         var edit = Edit()
-        edit.put(ErasedFromRuns.key, packed, [])
+        edit.put(ErasedFromRuns.key, packed, known.withoutPeople.packed)
         return edit.act
     }
 

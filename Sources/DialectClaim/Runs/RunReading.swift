@@ -113,8 +113,8 @@ struct RunReading {
     ) throws(StoreFault) {
         guard let columns = RunColumn.columns(of: kind) else { return nil }
         // The erased people come first: a run in the list has their rows only if the reading knows them.
-        let erased = ErasedFromRuns(packed: try snapshot.document(ErasedFromRuns.key)).people
-        self.erased = Set(erased.map { UInt64(bitPattern: $0.rawValue) })
+        let known = ErasedFromRuns(packed: try snapshot.document(ErasedFromRuns.key))
+        erased = Set(known.people.map { UInt64(bitPattern: $0.rawValue) })
         // The list is at least as new as the end. So each row before the end is in a run of the list, or of another list.
         let allEnd = RunList.end(try snapshot.document(RunList.endKey))
         let list = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project)))
@@ -122,7 +122,8 @@ struct RunReading {
         let most = RunReading.laterRowsAtMost * (isBegun ? 4 : 1)
         guard snapshot.lastRow.rawValue - end < most else { return nil }
         guard
-            let tail = try RunTail.read(kind, columns, in: project, from: end, limit: Int(2 * most), snapshot),
+            let tail = try RunTail.read(
+                kind, columns, in: project, from: end, after: known.erasures, limit: Int(2 * most), snapshot),
             tail.end - end <= RowRun.numbersAtMost
         else { return nil }
         (self.kind, self.project, self.columns, self.snapshot) = (kind, project, columns, snapshot)

@@ -9,12 +9,14 @@ struct RunTail: Sendable {
     private var parts: [RowRun.Part: [UInt8]] = [:]
     private let columns: [RunColumn]
     private let start: Int64
+    /// The number of erasures before the tail was read. A later erasure may have removed rows of the tail.
+    private let erasures: UInt32
 
     /// The number after the last row.
     var end: Int64 { (rows.last?.number ?? start) + 1 }
 
-    private init(_ columns: [RunColumn], from start: Int64) {
-        (self.columns, self.start, last) = (columns, start, start - 1)
+    private init(_ columns: [RunColumn], from start: Int64, after erasures: UInt32) {
+        (self.columns, self.start, self.erasures, last) = (columns, start, erasures, start - 1)
     }
 
     /// The tail as a run.
@@ -25,13 +27,15 @@ struct RunTail: Sendable {
 
     /// Reads the tail of a project's rows of a kind; nil if more rows than a limit are in no run.
     static func read(
-        _ kind: RowKind, _ columns: [RunColumn], in project: ProjectID, from start: Int64, limit: Int,
-        _ snapshot: any Snapshot
+        _ kind: RowKind, _ columns: [RunColumn], in project: ProjectID, from start: Int64, after erasures: UInt32,
+        limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) -> RunTail? {
         let key = DerivedValues.Key(of: RunList.key(of: kind, in: project), form: UInt64(bitPattern: start))
         let newest = snapshot.lastRow.rawValue
-        var tail = RunTail(columns, from: start)
-        if let known = snapshot.derived?.value(key, RunTail.self), known.last <= newest { tail = known }
+        var tail = RunTail(columns, from: start, after: erasures)
+        if let known = snapshot.derived?.value(key, RunTail.self), known.last <= newest, known.erasures == erasures {
+            tail = known
+        }
         let later = try snapshot.rows(after: RowNumber(rawValue: tail.last), limit: limit)
         if later.count == limit { return nil }
         let own = later.filter { $0.project == project && $0.row.row.kind == kind }

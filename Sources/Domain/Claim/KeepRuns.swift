@@ -112,32 +112,49 @@ package struct RemovedRows: Equatable, Sendable {
             Change.documentPut(key(of: range), .nobody, rows.packed)
         }
         if !erased.isEmpty {
-            let known = ErasedFromRuns(packed: view.document(ErasedFromRuns.key)).people
-            documents.append(
-                .documentPut(ErasedFromRuns.key, .nobody, ErasedFromRuns(people: known.union(erased)).packed))
+            let known = ErasedFromRuns(packed: view.document(ErasedFromRuns.key))
+            documents.append(.documentPut(ErasedFromRuns.key, .nobody, known.adding(erased).packed))
         }
         return documents
     }
 }
 
 /// The erased people whose rows may still be in runs. No read shows these rows, and the server soon removes them from the runs.
+///
+///     people      an integer for each person
+///     erasures    5 bytes: the number of erasures up to now, in 7 bits of each. The highest bit is set, so that earlier versions of the
+///                 server find no person here.
 package struct ErasedFromRuns: Equatable, Sendable {
     package let people: Set<PersonID>
+    /// The number of erasures up to now. Rows that a process keeps in memory are the rows of the store until the number changes.
+    package let erasures: UInt32
 
     package static let key = DocumentKey(.erasedFromRuns, of: 0)
 
-    init(people: Set<PersonID>) { self.people = people }
+    private init(people: Set<PersonID>, erasures: UInt32) { (self.people, self.erasures) = (people, erasures) }
 
+    /// Reads the document; without a document, nobody is erased.
     package init(packed: [UInt8]?) {
-        var unpacker = Unpacker(packed ?? [])
+        let packed = packed ?? []
+        var unpacker = Unpacker(packed)
         var people: Set<PersonID> = []
         while let person = unpacker.person() { people.insert(person) }
-        self.people = people
+        // Earlier versions of the server wrote no number.
+        let number = packed.reversed().prefix { $0 >= 0x80 }
+        self.init(people: people, erasures: number.reduce(0) { $0 << 7 | UInt32($1 & 0x7F) })
     }
 
     package var packed: [UInt8] {
         var packer = Packer()
         for person in people.sorted() { packer.add(UInt64(bitPattern: person.rawValue)) }
-        return packer.bytes
+        return packer.bytes + (0..<5).map { UInt8(truncatingIfNeeded: erasures >> UInt32(7 * $0)) | 0x80 }
     }
+
+    /// The document after an erasure of people.
+    fileprivate func adding(_ erased: [PersonID]) -> ErasedFromRuns {
+        ErasedFromRuns(people: people.union(erased), erasures: erasures &+ 1)
+    }
+
+    /// The document when no run has rows of an erased person any more.
+    package var withoutPeople: ErasedFromRuns { ErasedFromRuns(people: [], erasures: erasures) }
 }
