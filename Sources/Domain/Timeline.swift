@@ -149,7 +149,8 @@ extension Timeline.Cursor {
 
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
-        guard let before = unpacker.integer() else { return nil }
+        // A page that continues has rows left in some chain.
+        guard let before = unpacker.integer(), !unpacker.isAtEnd else { return nil }
         self.before = RowNumber(rawValue: Int64(bitPattern: before))
         var chains: [Position] = []
         while !unpacker.isAtEnd {

@@ -53,7 +53,9 @@ struct BucketTests {
             #expect(try client.get(path).status == 400, "\(query)")
         }
         #expect(try client.get("/onym/v1/people/customerid:nobody/timeline/buckets").status == 404)
-        #expect(try client.get("/onym/v1/people/customerid:ada/timeline?buckets=2").status == 400)
+        for query in ["buckets=2", "cursor=null", "cursor=200", "cursor=", "cursor=AQ"] {
+            #expect(try client.get("/onym/v1/people/customerid:ada/timeline?\(query)").status == 400, "\(query)")
+        }
     }
 
     @Test("are read in slices, all of them", arguments: [StoreKind.memory, .sqlite])
