@@ -33,13 +33,13 @@ enum AuditCalls {
                 ] + Native.problems([])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (after, list) = (try JournalPage<Author>.place(request), try ListQuery(request))
-                let (name, kind) = (request.query?["name"], request.query?["kind"])
+                let (name, kind) = (request.query?["name"], try JournalPage<Author>.kind(request))
                 let (project, directory) = (caller.project, tools.directory)
                 return { snapshot throws(StoreFault) in
                     let page = try JournalPage<Author>(
                         after: after, limit: list.limit, in: project, snapshot
                     ) { call in
-                        guard kind == nil || call.kind.name == kind, let author = Author(call, directory) else {
+                        guard kind == nil || call.kind == kind, let author = Author(call, directory) else {
                             return nil
                         }
                         return name == nil || author.name == name ? author : nil

@@ -55,7 +55,8 @@ package enum ChangeCalls {
                     if try isLost(wanted.after, snapshot) {
                         return Native.problem(
                             .conflict, code: "rewound",
-                            "The store was restored from a backup, and call \(wanted.after.rawValue) is lost.", id)
+                            "The journal has no call \(wanted.after.rawValue): the store was restored from a backup, or is another.",
+                            id)
                     }
                     let page = try ChangePage(
                         wanted.kinds, in: project, after: wanted.after, limit: wanted.limit, snapshot)
@@ -72,11 +73,11 @@ package enum ChangeCalls {
             })
     ]
 
-    /// Whether a restored store does not have a call: the journal has later calls, but not this one.
+    /// Whether the store does not have a call, as after a restoration.
     private static func isLost(_ call: JournalSequence, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         guard call > .zero else { return false }
         let found = try snapshot.calls(after: JournalSequence(rawValue: call.rawValue - 1), limit: 1).first
-        return found.map { $0.sequence != call } ?? false
+        return found?.sequence != call
     }
 
     /// The content of a question.
@@ -117,6 +118,7 @@ package enum ChangeCalls {
                         }
                         wanted.insert(kind)
                     }
+                    if wanted.isEmpty { throw refuse("kinds must name a kind of change.") }
                     kinds = wanted
                 default: throw refuse("there is no parameter \"\(parameter.name.prefix(32))\".")
                 }

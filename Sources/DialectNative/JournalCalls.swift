@@ -35,12 +35,12 @@ enum JournalCalls {
                     }
                     return KeyID(rawValue: number)
                 }
-                let kind = request.query?["kind"]
+                let kind = try JournalPage<Void>.kind(request)
                 return { snapshot throws(StoreFault) in
                     let page = try JournalPage<Void>(
                         after: after, limit: list.limit, in: caller.project, snapshot
                     ) { call in
-                        (key == nil || call.key == key) && (kind == nil || call.kind.name == kind) ? () : nil
+                        (key == nil || call.key == key) && (kind == nil || call.kind == kind) ? () : nil
                     }
                     return page.answer { call, _, json in JournalText.write(call, &json) }
                 }
@@ -97,6 +97,15 @@ struct JournalPage<Note> {
             throw AdminText.wrong("after must be the seq of a call.", request.id)
         }
         return JournalSequence(rawValue: after)
+    }
+
+    /// The kind of the wanted calls in a query: `?kind=`; nil if the query has none.
+    static func kind(_ request: borrowing Request) throws(Rejection) -> ActKind? {
+        guard let name = request.query?["kind"] else { return nil }
+        guard let kind = Registry.kinds.values.first(where: { $0.name == name }) else {
+            throw AdminText.wrong("kind: there is no kind \"\(name.prefix(32))\".", request.id)
+        }
+        return kind
     }
 
     static var limit: Schema.Property {

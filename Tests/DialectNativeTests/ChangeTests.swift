@@ -40,6 +40,20 @@ struct ChangeTests {
         #expect(some.number("next_after") == answer.number("next_after"))
     }
 
+    @Test("refuses a place after the last call, and a list without kinds", arguments: StoreKind.allCases)
+    func refuses(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let end = try #require(try client.get("/onym/v1/changes").number("next_after"))
+        #expect(try client.get("/onym/v1/changes?after=\(end)").list("changes").isEmpty)
+        for after in [end + 1, Int.max] {
+            let late = try client.get("/onym/v1/changes?after=\(after)&wait=1")
+            #expect(late.status == 409 && late.code == "rewound", "\(late)")
+        }
+        for kinds in ["", ",", "x"] {
+            #expect(try client.get("/onym/v1/changes?kinds=\(kinds)").status == 400, "\(kinds)")
+        }
+    }
+
     @Test("whoever goes on from next_after misses nothing and is told nothing twice", arguments: StoreKind.allCases)
     func pages(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
@@ -107,16 +121,18 @@ struct ChangeTests {
         try client.identify(#"{"customerid":"late"}"#)
         thread.join()
         #expect(kinds(NativeClient.Answer(try #require(told.withLock { $0 }))).first == "person.created")
-        let nothing = try client.get("/onym/v1/changes?after=99999&wait=1")
-        #expect(nothing.status == 200 && nothing.list("changes").isEmpty && nothing.number("next_after") == 99_999)
+        let end = try #require(try client.get("/onym/v1/changes").number("next_after"))
+        let nothing = try client.get("/onym/v1/changes?after=\(end)&wait=1")
+        #expect(nothing.status == 200 && nothing.list("changes").isEmpty && nothing.number("next_after") == end)
     }
 
     @Test("nobody who waits holds up the end of the server")
     func ends() throws {
         let client = try NativeClient(.memory)
+        let end = try #require(try client.get("/onym/v1/changes").number("next_after"))
         let told = Monitor<Wire.Answer?>(nil)
         let thread = WorkerThread(name: "follower") {
-            let answer = try? client.get("/onym/v1/changes?after=9999&wait=60").wire
+            let answer = try? client.get("/onym/v1/changes?after=\(end)&wait=60").wire
             told.change { $0 = answer }
         }
         // It may be asked before or after the server began to stop; either way it is told something.

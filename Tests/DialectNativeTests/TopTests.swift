@@ -123,7 +123,7 @@ struct JournalCallTests {
         #expect(try client.get("/onym/v1/journal?after=\(start)&kind=merge").list("calls").count == 1)
         let key = try #require(all.list("calls").first?["key"] as? String)
         #expect(try client.get("/onym/v1/journal?after=\(start)&key=\(key)").list("calls").count == 2)
-        for query in ["after=-1", "after=x", "key=x", "limit=0"] {
+        for query in ["after=-1", "after=x", "key=x", "limit=0", "kind=merges", "kind="] {
             #expect(try client.get("/onym/v1/journal?\(query)").status == 400, "\(query)")
         }
     }

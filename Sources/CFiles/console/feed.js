@@ -81,8 +81,15 @@ document.addEventListener("visibilitychange", () => { if (document.hidden) end()
 export async function lastCall(signal) {
   const { last_seq: last } = await get("/stats", {}, { signal });
   if (last !== undefined) return last;
-  // A server of several projects does not say the number. The feed is empty after the last call, so halving finds it.
-  const isAfterLast = async (sequence) => (await get("/changes", { after: sequence, limit: 1 }, { signal })).changes.length === 0;
+  // A server of several projects does not say the number. The feed is empty after the last call, and has no later call: halving finds it.
+  const isAfterLast = async (sequence) => {
+    try {
+      return (await get("/changes", { after: sequence, limit: 1 }, { signal })).changes.length === 0;
+    } catch (failure) {
+      if (failure.code === "rewound") return true;
+      throw failure;
+    }
+  };
   let low = after ?? 0;
   let high = Math.max(1, low);
   while (!await isAfterLast(high)) { low = high; high *= 2; }
