@@ -32,7 +32,8 @@ struct Dependent {
     static let parameter = Schema.Property(
         "cursor", .string("The depended_next of a dry run: the answer lists the calls of depended that come then."))
 
-    static func place(_ request: borrowing Request) throws(Rejection) -> JournalSequence {
+    static func place(_ request: borrowing Request, isDry: Bool) throws(Rejection) -> JournalSequence {
+        if !isDry, request.query?["cursor"] != nil { throw AdminText.wrong("cursor needs dry_run=true.", request.id) }
         let number = try AdminText.number(
             request, "cursor", in: 0...Int.max, or: "a depended_next that was answered before")
         return JournalSequence(rawValue: Int64(number ?? 0))

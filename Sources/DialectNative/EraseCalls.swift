@@ -42,9 +42,9 @@ enum EraseCalls {
                             guard let profile = try Profile(person, in: project, snapshot) else {
                                 return .answer(Native.problem(.refused(.noSuchPerson), id))
                             }
-                            if isDry { return .answer(try preview(profile, snapshot, project)) }
                             let members = profile.members.map(\.id)
                             if try unchanged.isBroken(by: members, snapshot) { return unchanged.refusal(id) }
+                            if isDry { return .answer(try preview(profile, snapshot, project)) }
                             return try erase(person, members, in: project, id, snapshot, signer)
                         }
                     }

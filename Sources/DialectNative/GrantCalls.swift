@@ -200,9 +200,9 @@ private struct Granting: Sendable {
         _ found: Found, _ then: Entries, _ act: some Act, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Step {
         let response = answer(found, then, try isDry ? snapshot.lastCall() : nil)
-        if isDry { return .answer(response) }
-        let call = PreparedCall(act) { _, _ in response }
         let members = snapshot.group(of: found.user.person).members
+        if isDry { return try unchanged.answer(response, ifSame: members, id, snapshot) }
+        let call = PreparedCall(act) { _, _ in response }
         return try unchanged.step(call, ifSame: members, id, snapshot)
     }
 

@@ -75,7 +75,7 @@ enum IdentityCalls {
                     let act = ReleaseDevice(device, reason: try MergeCalls.reason(request, tools))
                     let (id, unchanged) = (request.id, try IfUnchanged(request))
                     if try request.isDryRun() {
-                        return holders(of: device, after: act, id, caller) { holders in
+                        return holders(of: device, after: act, unchanged, [], id, caller) { holders in
                             .answer(
                                 Native.json(.ok) { json in
                                     json.key("released_from")
@@ -169,13 +169,17 @@ enum IdentityCalls {
         }
     }
 
-    /// Rehearses an act, and continues with the holders of an identity if the act is not refused.
+    /// Rehearses an act, and continues with the holders of an identity if the act is not refused, and if the holders and further people
+    /// have not changed.
     private static func holders(
-        of identity: Identity, after act: some Act, _ id: RequestID, _ caller: Caller,
-        then: @escaping @Sendable (Holders) -> Step
+        of identity: Identity, after act: some Act, _ unchanged: IfUnchanged, _ people: [PersonID], _ id: RequestID,
+        _ caller: Caller, then: @escaping @Sendable (Holders) -> Step
     ) -> Step {
         let project = caller.project
         return .read { snapshot throws(StoreFault) in
+            if try unchanged.isBroken(by: snapshot.holders(of: identity.key) + people, snapshot) {
+                return unchanged.refusal(id)
+            }
             let last = try snapshot.lastCall()
             return .rehearsing(act) { rehearsal, snapshot throws(StoreFault) in
                 if let refusal = rehearsal.refusal { return .answer(Native.problem(.refused(refusal), id)) }
@@ -213,7 +217,11 @@ enum IdentityCalls {
                         holders?.write(&json)
                     }
                 }
-                if isDry { return holders(of: identity, after: act(person), id, caller) { .answer(answer($0)) } }
+                if isDry {
+                    return holders(of: identity, after: act(person), unchanged, [person], id, caller) {
+                        .answer(answer($0))
+                    }
+                }
                 let people = snapshot.holders(of: identity.key) + [person]
                 return try unchanged.step(
                     PreparedCall(act(person)) { _, _ in answer(nil) }, ifSame: people, id, snapshot)

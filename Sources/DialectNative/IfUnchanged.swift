@@ -59,6 +59,13 @@ struct IfUnchanged: Sendable {
         return isRepeatable ? .call(call.refused(.changedMeanwhile)) : refusal(id)
     }
 
+    /// The step of a dry run with a known answer, or with the refusal of the condition.
+    func answer(
+        _ response: Response, ifSame people: some Sequence<PersonID>, _ id: RequestID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Step {
+        try isBroken(by: people, snapshot) ? refusal(id) : .answer(response)
+    }
+
     /// The step of a dry run: the answer of the act as the writer would give it now, or the refusal of the act or of the condition.
     ///
     /// - Parameter answer: makes the answer, with the last call that the dry run knew.

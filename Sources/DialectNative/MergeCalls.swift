@@ -51,7 +51,8 @@ enum MergeCalls {
                                 let together = try snapshot.after(rehearsal, in: project)
                                 let shown = try Shown(merge, from: snapshot, to: together, in: project, at: now)
                                 if isDry {
-                                    return .answer(Native.json(.ok) { shown.write(id: nil, .none, last, &$0) })
+                                    let answer = Native.json(.ok) { shown.write(id: nil, .none, last, &$0) }
+                                    return try unchanged.answer(answer, ifSame: shown.people, id, snapshot)
                                 }
                                 return try make(shown, snapshot)
                             case .failure(let refusal):
@@ -121,7 +122,8 @@ enum MergeCalls {
                                     shown = try Shown(merge, from: together, to: snapshot, in: project, at: now)
                                 }
                                 if isDry {
-                                    return .answer(Native.json(.ok) { shown.write(id: merge.id, dependent, last, &$0) })
+                                    let answer = Native.json(.ok) { shown.write(id: merge.id, dependent, last, &$0) }
+                                    return try unchanged.answer(answer, ifSame: shown.people, id, snapshot)
                                 }
                                 let call = PreparedCall(undo) { _, _ in
                                     Native.json(.ok) { json in

@@ -44,6 +44,9 @@ enum PeopleCalls {
                     let recent = try RecentPeople(request)
                     return { snapshot throws(StoreFault) in try recent.answer(in: project, snapshot) }
                 }
+                guard ["limit", "cursor"].allSatisfy({ request.query?[$0] == nil }) else {
+                    throw AdminText.wrong("limit and cursor need order=recent.", id)
+                }
                 guard let query = request.query, let type = query["type"].flatMap(IdentityType.init(named:)),
                     let value = query["value"], !value.isEmpty
                 else {

@@ -55,7 +55,8 @@ enum SplitCalls {
                     let (name, wanted) = (
                         PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
                     )
-                    let (unchanged, place) = (try IfUnchanged(request), try Dependent.place(request))
+                    let unchanged = try IfUnchanged(request)
+                    let place = try Dependent.place(request, isDry: isDry)
                     let unique = tools.directory.strategy(of: project).unique
                     @Sendable func begin(triesLeft: Int) -> Step {
                         .read { snapshot throws(StoreFault) in
@@ -138,7 +139,7 @@ enum SplitCalls {
                     let isRepeatable = request.isRepeatable
                     let split = try splitID(request)
                     let (reason, unchanged) = (try MergeCalls.reason(request, tools), try IfUnchanged(request))
-                    let place = try Dependent.place(request)
+                    let place = try Dependent.place(request, isDry: isDry)
                     let (missing, directory) = (Native.problem(.refused(.noSuchSplit), id), tools.directory)
                     return .read { snapshot throws(StoreFault) in
                         guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }

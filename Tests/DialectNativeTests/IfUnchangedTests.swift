@@ -76,7 +76,9 @@ struct IfUnchangedTests {
             try change(client, wanted.changing, "f1")
             let late = try client.call(wanted.method, "/onym/v1\(wanted.path)?if_seq=\(first)", wanted.body)
             #expect(late.status == 409 && late.code == "changed_meanwhile", "\(late)")
-            let second = try dry(client, wanted)
+            let dry = try client.call(wanted.method, "/onym/v1\(wanted.path)?dry_run=true&if_seq=\(first)", wanted.body)
+            #expect(dry.status == 409 && dry.code == "changed_meanwhile", "\(dry)")
+            let second = try self.dry(client, wanted)
             #expect(second > first)
             let done = try client.call(wanted.method, "/onym/v1\(wanted.path)?if_seq=\(second)", wanted.body)
             #expect(done.status == 200, "\(done)")
@@ -120,8 +122,10 @@ struct IfUnchangedTests {
         for (place, person) in ["customerid:ada", "email:ada@example.com"].enumerated() {
             let seen = try #require(try client.post("\(path)?dry_run=true")["last_seq"] as? Int)
             try change(client, person, "f\(place)")
-            let late = try client.post("\(path)?if_seq=\(seen)")
-            #expect(late.status == 409 && late.code == "changed_meanwhile", "\(late)")
+            for query in ["", "&dry_run=true"] {
+                let late = try client.post("\(path)?if_seq=\(seen)\(query)")
+                #expect(late.status == 409 && late.code == "changed_meanwhile", "\(late)")
+            }
         }
         let seen = try #require(try client.post("\(path)?dry_run=true")["last_seq"] as? Int)
         #expect(try client.post("\(path)?if_seq=\(seen)").status == 200)

@@ -151,6 +151,7 @@ struct SearchTests {
         #expect(ids(merged) == [bob, ada] && merged.list("people").first?["members"] as? Int == 2, "\(merged)")
         for query in [
             "order=x", "order=recent&type=email&value=a", "order=recent&limit=0", "order=recent&at=seq:1", "limit=5",
+            "type=email&value=a&limit=5", "type=email&value=a&cursor=5",
         ] {
             #expect(try client.get("/onym/v1/people?\(query)").status == 400, "\(query)")
         }

@@ -360,6 +360,7 @@ struct SplitCallTests {
         #expect(first.list("depended").count == 200 && calls.count == 207 && calls == Set(calls).sorted())
         #expect(first.number("depended_count") == 207)
         #expect(try client.post("\(path)&cursor=x", body).status == 400)
+        #expect(try client.post("/onym/v1/people/\(ada)/split?cursor=\(cursor)", body).status == 400)
     }
 
     @Test("refuses what is no split", arguments: StoreKind.allCases)
