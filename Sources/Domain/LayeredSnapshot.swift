@@ -45,6 +45,12 @@ extension LayeredSnapshot {
     package func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
         try base.callHeads(after: sequence, limit: limit)
     }
+    package func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        try base.callHeads(sequences)
+    }
+    package func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        try base.spans(of: calls)
+    }
     package func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {

@@ -273,6 +273,15 @@ package final class PastSnapshot: Snapshot {
         try base.calls(sequences.filter { $0 <= end })
     }
 
+    package func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        try base.spans(of: calls).filter { $0.key <= end }.mapValues { spans in
+            var spans = spans
+            spans.linkEnds = spans.linkEnds.map { call in call.flatMap { $0 <= end ? $0 : nil } }
+            spans.mergeEnds = spans.mergeEnds.filter { $0.value <= end }
+            return spans
+        }
+    }
+
     package func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
         var merges: [MergeID] = []
         for id in try base.merges(before: merge, limit: limit) where try call(ofMerge: id) != nil { merges.append(id) }

@@ -178,3 +178,21 @@ package struct CallHead: Equatable, Sendable {
         (self.person, self.requestID) = (person, requestID)
     }
 }
+
+extension RecordedCall {
+    package var head: CallHead {
+        CallHead(sequence: sequence, at: at, project: project, person: person, requestID: requestID)
+    }
+}
+
+/// The other ends of a call's facts: a reader that looks for them in the journal of a person reads all later calls of the person.
+package struct FactSpans: Equatable, Sendable {
+    /// The calls that ended the links of the call, in the order of its facts; nil for a link in force.
+    package var linkEnds: [JournalSequence?] = []
+    /// The calls that began the links that the call ended, in the order of its facts.
+    package var linkBegins: [JournalSequence] = []
+    /// The calls that undid merges of the call.
+    package var mergeEnds: [MergeID: JournalSequence] = [:]
+
+    package init() {}
+}

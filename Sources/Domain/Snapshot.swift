@@ -103,6 +103,12 @@ package protocol Snapshot: RowFacts {
     /// The same calls without what they asked and did.
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead]
 
+    /// Such calls by their numbers, in any order. A number that the journal does not have is left out.
+    func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead]
+
+    /// The calls that ended facts of some calls or began facts that these calls ended, for each call with such facts.
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans]
+
     /// The calls of a person before a position, the last first. Calls that only touched the person are included.
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
@@ -173,9 +179,11 @@ extension Snapshot {
     package var derived: DerivedValues? { nil }
 
     package func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
-        try calls(after: sequence, limit: limit).map {
-            CallHead(sequence: $0.sequence, at: $0.at, project: $0.project, person: $0.person, requestID: $0.requestID)
-        }
+        try calls(after: sequence, limit: limit).map(\.head)
+    }
+
+    package func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        try calls(sequences).map(\.head)
     }
 
     // Only the store in PostgreSQL has an index of ended links.

@@ -430,7 +430,8 @@ package enum Problem: Equatable, Sendable {
         case .rateLimited(.key, let seconds): "Too many calls come with this key; try again in \(seconds) s."
         case .rateLimited(.identity, let seconds):
             "Too many calls name one of these identities; try again in \(seconds) s."
-        case .unavailable(let seconds): "The store cannot be written at the moment; try again in \(seconds) s."
+        case .unavailable(let seconds):
+            "The read took too long, or the store is not available at the moment; try again in \(seconds) s."
         }
     }
 

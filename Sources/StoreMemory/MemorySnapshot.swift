@@ -144,6 +144,36 @@ struct MemorySnapshot: Snapshot {
         return sequences.map { Int($0.rawValue) - 1 }.filter(journal.indices.contains).map(call)
     }
 
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        try readLimit.check()
+        var spans: [JournalSequence: FactSpans] = [:]
+        // The call of each link in force, and the place of the link among the links of its call.
+        var links: [PersonID: [IdentityKey: (call: JournalSequence, place: Int)]] = [:]
+        var merges: [MergeID: JournalSequence] = [:]
+        for (index, entry) in journal.enumerated() {
+            let call = JournalSequence(rawValue: Int64(index) + 1)
+            for change in entry.changes {
+                switch change {
+                case .linked(let person, let identity):
+                    links[person, default: [:]][identity.key] = (call, spans[call]?.linkEnds.count ?? 0)
+                    if calls.contains(call) { spans[call, default: FactSpans()].linkEnds.append(nil) }
+                case .unlinked(let person, _, let key):
+                    guard let link = links[person]?.removeValue(forKey: key) else { continue }
+                    spans[link.call]?.linkEnds[link.place] = call
+                    if calls.contains(call) { spans[call, default: FactSpans()].linkBegins.append(link.call) }
+                case .merged(let merge): merges[merge.id] = call
+                case .mergeUndone(let merge):
+                    guard let made = merges[merge.id], calls.contains(made) else { continue }
+                    spans[made, default: FactSpans()].mergeEnds[merge.id] = call
+                case .personMade, .rowAdded, .rowSuperseded, .documentPut, .personErased, .projectMade, .appMade,
+                    .appRevoked, .keyMade, .keyRevoked, .renamed, .strategySet:
+                    break
+                }
+            }
+        }
+        return spans
+    }
+
     func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
         try readLimit.check()
         let made = journal.flatMap(\.changes).compactMap { if case .merged(let merge) = $0 { merge.id } else { nil } }

@@ -37,6 +37,11 @@ struct JournalReader {
         "rows", "facts.person, facts.kind, CASE WHEN facts.kind = ANY (ARRAY[\(told)]) THEN facts.body END, facts.id",
         "last_row",
         "AND facts.id > $2 AND facts.id <= $3")
+    private static let endsOfLinks = made("links", "facts.ended_by", "last_link")
+    private static let beginsOfLinks = Statement(
+        "SELECT ended_by, made_by FROM links WHERE ended_by = ANY ($1::bigint[]) ORDER BY id")
+    private static let endsOfMerges = Statement(
+        "SELECT made_by, id, ended_by FROM merges WHERE made_by = ANY ($1::bigint[]) AND ended_by IS NOT NULL")
     private static let documents = made("documents", "facts.person, facts.kind", "last_document")
 
     private static let told = RowKind.allCases.filter(\.isTold).map { "\($0.rawValue)" }.joined(separator: ", ")
@@ -80,6 +85,33 @@ struct JournalReader {
             calls[sequence] = try call(rows, row, values, facts)
         }
         return sequences.compactMap { calls[$0] }
+    }
+
+    func spans(of calls: ClosedRange<Int64>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        var parameters = Parameters()
+        parameters.add(integers: Array(calls))
+        let answers = try attempt { () throws(PostgresFault) in
+            for statement in [JournalReader.endsOfLinks, JournalReader.beginsOfLinks, JournalReader.endsOfMerges] {
+                connection.send(statement, parameters)
+            }
+            return try connection.answers()
+        }
+        let (ends, begins, merges) = (answers[0], answers[1], answers[2])
+        func call(_ rows: Rows, _ row: Int) -> JournalSequence { JournalSequence(rawValue: rows.integer(row, 0)) }
+        var spans: [JournalSequence: FactSpans] = [:]
+        for row in 0..<ends.count {
+            spans[call(ends, row), default: FactSpans()].linkEnds.append(
+                ends.optionalInteger(row, 1).map(JournalSequence.init))
+        }
+        for row in 0..<begins.count {
+            spans[call(begins, row), default: FactSpans()].linkBegins.append(
+                JournalSequence(rawValue: begins.integer(row, 1)))
+        }
+        for row in 0..<merges.count {
+            spans[call(merges, row), default: FactSpans()].mergeEnds[MergeID(rawValue: merges.integer(row, 1))] =
+                JournalSequence(rawValue: merges.integer(row, 2))
+        }
+        return spans
     }
 
     private func call(

@@ -597,6 +597,8 @@ final class PostgresSnapshot: Snapshot {
         "SELECT sequence FROM journal WHERE sequence > $1 ORDER BY sequence LIMIT $2")
     private static let headsAfter = Statement(
         "SELECT sequence, at, project, person, request_id FROM journal WHERE sequence > $1 ORDER BY sequence LIMIT $2")
+    private static let heads = Statement(
+        "SELECT sequence, at, project, person, request_id FROM journal WHERE sequence = ANY ($1::bigint[])")
     private static let callsOfPerson = Statement(
         """
         (SELECT sequence FROM journal WHERE person = $1 AND sequence < $2 ORDER BY sequence DESC LIMIT $3)
@@ -639,8 +641,15 @@ final class PostgresSnapshot: Snapshot {
     }
 
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
-        let rows = try ask(PostgresSnapshot.headsAfter, Parameters(sequence.rawValue, Int64(limit)))
-        return (0..<rows.count).map { row in
+        heads(try ask(PostgresSnapshot.headsAfter, Parameters(sequence.rawValue, Int64(limit))))
+    }
+
+    func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        heads(try ask(PostgresSnapshot.heads, sequences.map(\.rawValue)))
+    }
+
+    private func heads(_ rows: Rows) -> [CallHead] {
+        (0..<rows.count).map { row in
             CallHead(
                 sequence: JournalSequence(rawValue: rows.integer(row, 0)),
                 at: Instant(milliseconds: rows.integer(row, 1)),
@@ -661,6 +670,11 @@ final class PostgresSnapshot: Snapshot {
     func calls(_ sequences: [JournalSequence]) throws(StoreFault) -> [RecordedCall] {
         if let fault { throw fault }
         return try JournalReader(connection).calls(sequences.map(\.rawValue))
+    }
+
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        if let fault { throw fault }
+        return try JournalReader(connection).spans(of: calls.lowerBound.rawValue...calls.upperBound.rawValue)
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {

@@ -8,6 +8,7 @@ import SQLite
 final class JournalReader {
     private let page: Statement
     private let heads: Statement
+    private let head: Statement
     private let row: Statement
     private let touched: Statement
     private let link: Statement
@@ -25,18 +26,20 @@ final class JournalReader {
     private let linkEnds: Statement
     private let merges: FactTable
     private let mergeEnds: Statement
+    private let spans: SpanTables
     private let erasures: Statement
     private let rows: FactTable
     private let documents: FactTable
 
     private static let columns = "sequence, at, project, key, request_id, kind, person, inputs, reply, note"
+    private static let headColumns = "sequence, at, project, person, request_id"
 
     init(_ connection: Connection) throws(SQLiteFault) {
         page = try connection.prepare(
             "SELECT \(JournalReader.columns) FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?")
         heads = try connection.prepare(
-            "SELECT sequence, at, project, person, request_id FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        )
+            "SELECT \(JournalReader.headColumns) FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?")
+        head = try connection.prepare("SELECT \(JournalReader.headColumns) FROM journal WHERE sequence = ?")
         row = try connection.prepare("SELECT \(JournalReader.columns) FROM journal WHERE sequence = ?")
         touched = try connection.prepare(
             "SELECT sequence FROM call_people WHERE person = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?")
@@ -84,6 +87,7 @@ final class JournalReader {
             SELECT ended_by, source, destination, rule, merges.id FROM merge_ends JOIN merges ON merges.id = merge
             WHERE ended_by BETWEEN ? AND ? ORDER BY ended_by, merge
             """)
+        spans = try SpanTables(connection)
         erasures = try connection.prepare(
             "SELECT erased_by, id FROM people INDEXED BY people_erased WHERE erased_by BETWEEN ? AND ? ORDER BY erased_by, id"
         )
@@ -110,15 +114,29 @@ final class JournalReader {
         heads.bind(2, Int64(limit))
         defer { heads.reset() }
         var found: [CallHead] = []
-        while try heads.step() {
-            found.append(
-                CallHead(
-                    sequence: JournalSequence(rawValue: heads.integer(0)),
-                    at: Instant(milliseconds: heads.integer(1)),
-                    project: ProjectID(rawValue: Int32(truncatingIfNeeded: heads.integer(2))),
-                    person: heads.optionalInteger(3).map(PersonID.init), requestID: heads.text(4) ?? ""))
+        while try heads.step() { found.append(callHead(heads)) }
+        return found
+    }
+
+    func callHeads(_ sequences: [Int64]) throws(SQLiteFault) -> [CallHead] {
+        var found: [CallHead] = []
+        for sequence in sequences {
+            head.bind(1, sequence)
+            defer { head.reset() }
+            if try head.step() { found.append(callHead(head)) }
         }
         return found
+    }
+
+    private func callHead(_ row: Statement) -> CallHead {
+        CallHead(
+            sequence: JournalSequence(rawValue: row.integer(0)), at: Instant(milliseconds: row.integer(1)),
+            project: ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(2))),
+            person: row.optionalInteger(3).map(PersonID.init), requestID: row.text(4) ?? "")
+    }
+
+    func spans(of calls: ClosedRange<Int64>) throws(SQLiteFault) -> [JournalSequence: FactSpans] {
+        try spans.read(calls)
     }
 
     /// Reads calls by their numbers, in that order. Unknown numbers have no call.
@@ -457,5 +475,44 @@ private struct FactTable {
             if call > calls.upperBound { return }
             if call >= calls.lowerBound { try body(rows, call) }
         }
+    }
+}
+
+/// The other ends of the facts of calls.
+private struct SpanTables {
+    private let links: FactTable
+    private let endedLinks: Statement
+    private let merges: FactTable
+
+    init(_ connection: Connection) throws(SQLiteFault) {
+        links = try FactTable(connection, "links", ["(SELECT ended_by FROM link_ends WHERE link = links.id)"])
+        endedLinks = try connection.prepare(
+            """
+            SELECT ended_by, made_by FROM link_ends JOIN links ON links.id = link
+            WHERE ended_by BETWEEN ? AND ? ORDER BY ended_by, link
+            """)
+        merges = try FactTable(
+            connection, "merges", ["id", "(SELECT ended_by FROM merge_ends WHERE merge = merges.id)"])
+    }
+
+    func read(_ calls: ClosedRange<Int64>) throws(SQLiteFault) -> [JournalSequence: FactSpans] {
+        var spans: [JournalSequence: FactSpans] = [:]
+        try links.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            spans[JournalSequence(rawValue: call), default: FactSpans()].linkEnds.append(
+                row.optionalInteger(1).map(JournalSequence.init))
+        }
+        endedLinks.bind(1, calls.lowerBound)
+        endedLinks.bind(2, calls.upperBound)
+        defer { endedLinks.reset() }
+        while try endedLinks.step() {
+            spans[JournalSequence(rawValue: endedLinks.integer(0)), default: FactSpans()].linkBegins.append(
+                JournalSequence(rawValue: endedLinks.integer(1)))
+        }
+        try merges.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            guard let end = row.optionalInteger(2) else { return }
+            spans[JournalSequence(rawValue: call), default: FactSpans()].mergeEnds[MergeID(rawValue: row.integer(1))] =
+                JournalSequence(rawValue: end)
+        }
+        return spans
     }
 }

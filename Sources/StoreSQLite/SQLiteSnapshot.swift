@@ -184,6 +184,14 @@ struct SQLiteSnapshot: Snapshot {
         try reader().callHeads(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
     }
 
+    func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        try reader().callHeads(sequences)
+    }
+
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        try reader().spans(of: calls)
+    }
+
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall] {
@@ -481,6 +489,16 @@ final class Reader {
 
     func callHeads(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [CallHead] {
         try once { () throws(SQLiteFault) in try journal.callHeads(after: sequence, limit: limit) }
+    }
+
+    func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        try once { () throws(SQLiteFault) in try journal.callHeads(sequences.map(\.rawValue)) }
+    }
+
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        try once { () throws(SQLiteFault) in
+            try journal.spans(of: calls.lowerBound.rawValue...calls.upperBound.rawValue)
+        }
     }
 
     func calls(

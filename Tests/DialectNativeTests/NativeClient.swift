@@ -9,6 +9,17 @@ struct NativeClient {
     init(_ kind: StoreKind) throws { server = try TestServer(kind) }
     init(_ server: TestServer) { self.server = server }
 
+    /// A client of a server that counts what its reads get from the store.
+    init(_ kind: StoreKind, counter: ReadCounter) throws {
+        server = try TestServer(
+            kind,
+            wrap: { store in
+                let failing = FailingStore(store)
+                failing.readCounter.withLock { $0 = counter }
+                return failing
+            })
+    }
+
     typealias Answer = JSONAnswer
 
     func call(_ method: String, _ path: String, _ json: String? = nil) throws -> Answer {
@@ -46,6 +57,19 @@ struct NativeClient {
     func makeEmailUnique() throws {
         let answer = try call("PUT", "/onym/v1/strategy", #"{"unique":["customerid","email"]}"#)
         #expect(answer.status == 200, "\(answer)")
+    }
+
+    /// Has a person replace some e-mail addresses by others, so many times; answers the person.
+    func replaceAddresses(_ count: Int, times: Int) throws -> String {
+        let person = try identify(#"{"customerid":"changing"}"#)
+        for time in 0..<times {
+            let changes = (0..<count).map { number in
+                let old = time == 0 ? "null" : #""a\#(number).\#(time - 1)""#
+                return #"{"identity_type":"email","old_value":\#(old),"new_value":"a\#(number).\#(time)"}"#
+            }
+            #expect(try modify(person, "[\(changes.joined(separator: ","))]").status == 200)
+        }
+        return person
     }
 
     func modify(_ mpid: String, _ changes: String) throws -> Answer {

@@ -189,6 +189,33 @@ struct ProjectExportTests {
         #expect(exported.parts == 13)
     }
 
+    @Test(
+        "costs what it has, however often a person has changed its identities", arguments: StoreKind.allCases,
+        ["", "&form=tables"])
+    func changes(_ kind: StoreKind, _ form: String) throws {
+        let (addresses, times) = (10, 8)
+        for query in ["since=0", "since=last"] {
+            let works = try [times, 3 * times].map { times in
+                let counter = ReadCounter()
+                let client = try NativeClient(kind, counter: counter)
+                let last = try client.post("/onym/v1/export?since=0&form=graph").wire.body
+                let header = ProjectExportTests.object(String(last.prefix { $0 != "\n" }))
+                let upTo = try #require(header["upto"] as? Int)
+                _ = try client.replaceAddresses(addresses, times: times)
+                _ = counter.take()
+                let answer = try client.post(
+                    "/onym/v1/export?\(query.replacing("last", with: "\(upTo)"))\(form)")
+                #expect(answer.status == 200 && answer.wire.body.contains("a9.\(times - 1)"), "\(answer)")
+                return counter.take()
+            }
+            // The calls, once more for access, and the calls that ended links.
+            #expect(works[1].calls - works[0].calls <= 3 * 2 * times, "\(query): \(works)")
+            // The beginning and the end of each link.
+            #expect(works[1].others - works[0].others <= 2 * 2 * times * addresses, "\(query): \(works)")
+            #expect(works[1].people <= works[0].people + 4, "\(query): \(works)")
+        }
+    }
+
     @Test("of a random history, imported into an empty store, has equal reads", arguments: StoreKind.allCases)
     func equal(_ kind: StoreKind) throws {
         for seed in 1...(kind == .memory ? 12 : 3) as ClosedRange<UInt64> {

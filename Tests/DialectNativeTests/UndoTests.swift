@@ -106,6 +106,24 @@ struct UndoTests {
         }
     }
 
+    @Test("reads the later calls once, however many facts the call has", arguments: StoreKind.allCases)
+    func work(_ kind: StoreKind) throws {
+        let works = try [1, 20].map { count in
+            let counter = ReadCounter()
+            let client = try NativeClient(kind, counter: counter)
+            let person = try client.replaceAddresses(count, times: 6)
+            let calls = try client.get("/onym/v1/people/\(person)/journal").list("calls").compactMap {
+                $0["seq"] as? Int
+            }
+            _ = counter.take()
+            // The call before it made the person.
+            let answer = try client.post("/onym/v1/calls/\(calls.sorted()[1])/undo?dry_run=true&cascade=true")
+            #expect(answer.status == 200, "\(answer)")
+            return counter.take()
+        }
+        #expect(works[1].calls <= works[0].calls + 4, "\(works)")
+    }
+
     @Test("of a claim and of a merge is the undo of the merge", arguments: StoreKind.allCases)
     func merge(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

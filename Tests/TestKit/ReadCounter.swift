@@ -89,6 +89,17 @@ struct CountedSnapshot: LayeredSnapshot {
         try counted(base.callHeads(after: sequence, limit: limit), \.calls)
     }
 
+    func callHeads(_ sequences: [JournalSequence]) throws(StoreFault) -> [CallHead] {
+        try counted(base.callHeads(sequences), \.calls)
+    }
+
+    func spans(of calls: ClosedRange<JournalSequence>) throws(StoreFault) -> [JournalSequence: FactSpans] {
+        let spans = try base.spans(of: calls)
+        counter.add(
+            spans.values.reduce(0) { $0 + $1.linkEnds.count + $1.linkBegins.count + $1.mergeEnds.count }, \.others)
+        return spans
+    }
+
     func keys(of types: [IdentityType], heldBy people: [PersonID]) throws(StoreFault) -> [HeldKey] {
         counter.add(people.count, \.people)
         return try base.keys(of: types, heldBy: people)

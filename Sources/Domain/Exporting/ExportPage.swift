@@ -110,7 +110,7 @@ package struct ExportPage {
         lines.count >= ExportPage.factsPerPage || looked >= ExportPage.lookedAtPerPage
     }
 
-    private mutating func add(_ fact: ExportedFact, made: RecordedCall? = nil, ended: RecordedCall? = nil) {
+    private mutating func add(_ fact: ExportedFact, made: RecordedCall? = nil, ended: CallHead? = nil) {
         lines.append(ExportedLine(fact, made: made, ended: ended))
     }
 
@@ -160,7 +160,7 @@ package struct ExportPage {
 
     private mutating func takePeople(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
         let sinces = call.linkSinces
-        var links = 0
+        var (links, ends) = (0, 0)
         for fact in call.facts {
             switch fact {
             case .personMade(let person):
@@ -171,26 +171,25 @@ package struct ExportPage {
             case .linked(let person, let type, let value):
                 defer { links += 1 }
                 let since = links < sinces.count ? sinces[links] : nil
-                if form != .graph { try takeLink(call, links, person, type, value, since: since, place) }
+                if form != .graph { takeLink(call, links, person, type, value, since: since) }
             case .unlinked(let person, let type, let value):
-                // An export of everything has the link, and the link says its end.
-                guard form != .graph, place.since.rawValue > 0, isThere(person), ExportPage.isShown(type) else {
-                    continue
-                }
-                let begin = try firstCall(of: person, from: place.since.next) { $0 == .linked(person, type, value) }
-                if let begin, begin.sequence <= call.sequence { continue }
-                add(.link(person, type, value, since: nil, until: call.at), ended: call)
+                defer { ends += 1 }
+                // An export that has the beginning of the link has the link, and the link says its end.
+                guard form != .graph, place.since.rawValue > 0, isThere(person), ExportPage.isShown(type),
+                    known.begin(ofLink: ends, endedBy: call.sequence) <= place.since
+                else { continue }
+                add(.link(person, type, value, since: nil, until: call.at), ended: call.head)
             case .merged(let merge):
                 guard isShown(merge) else { continue }
-                let person = isThere(merge.from) ? merge.from : merge.into
-                let end = try firstCall(of: person, from: call.sequence) { $0 == .mergeUndone(merge) }
-                let undone = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
+                let undone = known.end(of: merge, madeBy: call.sequence)
                 add(.merge(merge, at: call.at, undone: undone?.at), made: call, ended: undone)
             case .mergeUndone(let merge):
-                guard isThere(merge.from), isThere(merge.into), let made = try snapshot.call(ofMerge: merge.id),
+                // An export of everything has the merge, and the merge says its undo.
+                guard place.since.rawValue > 0, isThere(merge.from), isThere(merge.into),
+                    let made = try snapshot.call(ofMerge: merge.id),
                     made.sequence <= place.since
                 else { continue }
-                add(.merge(merge, at: made.at, undone: call.at), made: made, ended: call)
+                add(.merge(merge, at: made.at, undone: call.at), made: made, ended: call.head)
             case .personErased(let person):
                 if place.since.rawValue > 0 || form == .graph { add(.erased(person), made: call) }
             case .documentPut(let person, let kind):
@@ -203,15 +202,10 @@ package struct ExportPage {
     }
 
     private mutating func takeLink(
-        _ call: RecordedCall, _ number: Int, _ person: PersonID, _ type: IdentityType, _ value: String, since: Instant?,
-        _ place: Place
-    ) throws(StoreFault) {
+        _ call: RecordedCall, _ number: Int, _ person: PersonID, _ type: IdentityType, _ value: String, since: Instant?
+    ) {
         guard isThere(person), ExportPage.isShown(type) else { return }
-        var end: RecordedCall?
-        if !known.isInForce(person, type, value, by: call.sequence) {
-            end = try firstCall(of: person, from: call.sequence) { $0 == .unlinked(person, type, value) }
-        }
-        let ended = end.flatMap { $0.sequence > place.upTo ? nil : $0 }
+        let ended = known.end(ofLink: number, madeBy: call.sequence)
         add(.link(person, type, value, since: since ?? call.at, until: ended?.at), made: call, ended: ended)
         lines[lines.count - 1].place = number
     }
@@ -246,22 +240,6 @@ package struct ExportPage {
 
     /// Whether an export has the links of a type. Installs have a kind of their own, and nobody is not an identity.
     private static func isShown(_ type: IdentityType) -> Bool { type != .linkingInstallID && type != .claimNobody }
-
-    /// The first call of a person, from a call on, that has a fact.
-    private func firstCall(
-        of person: PersonID, from sequence: JournalSequence, where matches: (RecordedCall.Fact) -> Bool
-    ) throws(StoreFault) -> RecordedCall? {
-        var (before, found): (JournalSequence?, RecordedCall?) = (nil, nil)
-        while true {
-            let calls = try snapshot.calls(of: person, before: before, limit: 200)
-            for call in calls {
-                if call.sequence < sequence { return found }
-                if call.facts.contains(where: matches) { found = call }
-            }
-            guard calls.count == 200, let last = calls.last else { return found }
-            before = last.sequence
-        }
-    }
 
     // MARK: - Access, installs and aliases
 

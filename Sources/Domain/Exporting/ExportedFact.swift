@@ -60,7 +60,7 @@ package struct ExportedLine: Equatable, Sendable {
     /// The call that made the fact. Lines of rows, access, installs and aliases have none.
     package internal(set) var made: RecordedCall?
     /// The call that ended the fact.
-    package internal(set) var ended: RecordedCall?
+    package internal(set) var ended: CallHead?
     /// The place of a link among the links of its call.
     package internal(set) var place = 0
     /// The person that has a purchase or a grant.
@@ -70,7 +70,7 @@ package struct ExportedLine: Equatable, Sendable {
     /// The moment at which the server got a row.
     package internal(set) var receivedAt: Instant?
 
-    init(_ fact: ExportedFact, made: RecordedCall? = nil, ended: RecordedCall? = nil) {
+    init(_ fact: ExportedFact, made: RecordedCall? = nil, ended: CallHead? = nil) {
         (self.fact, self.made, self.ended) = (fact, made, ended)
     }
 }

@@ -3,7 +3,10 @@
 struct KnownPeople {
     /// The moments and the properties of people that the calls made or changed.
     private var documents: [DocumentKey: [UInt8]] = [:]
-    private var identities: [PersonID: [HeldIdentity]] = [:]
+    /// When the links and merges of the calls began and ended.
+    private var spans: [JournalSequence: FactSpans] = [:]
+    /// The calls of the export that ended these links and merges.
+    private var ends: [JournalSequence: CallHead] = [:]
     /// The people made by the calls who have installs, access or aliases.
     private(set) var withHoldings: Set<PersonID> = []
 
@@ -14,7 +17,7 @@ struct KnownPeople {
         of calls: [RecordedCall], for place: ExportPage.Place, _ form: ExportPage.Form, isCurrent: Bool,
         in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        var (made, linked): ([PersonID], Set<PersonID>) = ([], [])
+        var made: [PersonID] = []
         var changed: [DocumentKind: [DocumentKey]] = [:]
         // An export of everything has the properties with their person.
         let hasChanges = place.since.rawValue > 0
@@ -22,10 +25,9 @@ struct KnownPeople {
             for fact in call.facts {
                 switch fact {
                 case .personMade(let person): made.append(person)
-                case .linked(let person, _, _): linked.insert(person)
                 case .documentPut(let person, let kind):
                     if hasChanges { changed[kind, default: []].append(DocumentKey(kind, of: person)) }
-                case .unlinked, .merged, .mergeUndone, .personErased, .rowsAdded: break
+                case .linked, .unlinked, .merged, .mergeUndone, .personErased, .rowsAdded: break
                 }
             }
         }
@@ -34,12 +36,27 @@ struct KnownPeople {
             return
         }
         try read(made.map(ImportedPerson.key), snapshot)
+        try readSpans(of: calls, upTo: place.upTo, snapshot)
         if form == .graph { return }
         // A page that is not of the last call reads versions instead.
         for (_, kind) in Holdings.propertyKinds where isCurrent {
             try read(made.map { DocumentKey(kind, of: $0) } + changed[kind, default: []], snapshot)
         }
-        identities = try snapshot.identities(of: Array(linked))
+    }
+
+    private mutating func readSpans(
+        of calls: [RecordedCall], upTo last: JournalSequence, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        guard let first = calls.first?.sequence, let end = calls.last?.sequence, first <= last else { return }
+        spans = try snapshot.spans(of: first...min(end, last))
+        var ending: Set<JournalSequence> = []
+        for spans in spans.values {
+            ending.formUnion(spans.linkEnds.lazy.compactMap(\.self))
+            ending.formUnion(spans.mergeEnds.values)
+        }
+        let wanted = ending.filter { $0 <= last }
+        if wanted.isEmpty { return }
+        for call in try snapshot.callHeads(wanted.sorted()) { ends[call.sequence] = call }
     }
 
     private mutating func read(_ keys: [DocumentKey], _ snapshot: any Snapshot) throws(StoreFault) {
@@ -65,8 +82,20 @@ struct KnownPeople {
         ImportedPerson.madeAt(person, documents[ImportedPerson.key(person)])
     }
 
-    /// Whether an identity that a call linked is still linked by that call.
-    func isInForce(_ person: PersonID, _ type: IdentityType, _ value: String, by call: JournalSequence) -> Bool {
-        identities[person]?.contains { $0.call == call && $0.type == type && $0.value == value } ?? false
+    /// The call of the export that ended a link of a call; nil for a link in force.
+    func end(ofLink number: Int, madeBy call: JournalSequence) -> CallHead? {
+        guard let links = spans[call]?.linkEnds, number < links.count else { return nil }
+        return links[number].flatMap { ends[$0] }
+    }
+
+    /// The call that began a link that a call ended.
+    func begin(ofLink number: Int, endedBy call: JournalSequence) -> JournalSequence {
+        guard let links = spans[call]?.linkBegins, number < links.count else { return .zero }
+        return links[number]
+    }
+
+    /// The call of the export that undid a merge of a call; nil for a merge in force.
+    func end(of merge: Merge, madeBy call: JournalSequence) -> CallHead? {
+        spans[call]?.mergeEnds[merge.id].flatMap { ends[$0] }
     }
 }

@@ -111,12 +111,13 @@ package struct Undoable: Sendable {
         _ reply: Reply, _ directory: Directory, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         let project = call.project
+        var later = LaterChanges()
         plan.person = call.person.flatMap { snapshot.person($0, in: project) == nil ? nil : $0 }
         for fact in call.facts {
             switch fact {
-            case .linked(let person, let type, let value): try readLinked(person, type, value, snapshot)
-            case .unlinked(let person, let type, let value): try readUnlinked(person, type, value, snapshot)
-            case .merged(let merge): try readMerged(merge, snapshot)
+            case .linked(let person, let type, let value): try readLinked(person, type, value, &later, snapshot)
+            case .unlinked(let person, let type, let value): try readUnlinked(person, type, value, &later, snapshot)
+            case .merged(let merge): try readMerged(merge, &later, snapshot)
             case .mergeUndone(let merge):
                 let isBack = snapshot.group(of: merge.from).merges.contains {
                     $0.rule == merge.rule && $0.isBetween(merge.from, merge.into)
@@ -124,6 +125,9 @@ package struct Undoable: Sendable {
                 if !isBack { plan.mergesBack.append(merge) }
             case .personMade, .personErased, .rowsAdded, .documentPut: break
             }
+        }
+        for (person, sought) in later.sought.sorted(by: { $0.key < $1.key }) {
+            try look(for: sought, of: person, snapshot)
         }
         try readDocuments(snapshot)
         if let version = reply.as(StrategySet.self)?.version ?? reply.as(CallUndone.self)?.strategy {
@@ -143,7 +147,8 @@ package struct Undoable: Sendable {
     }
 
     private mutating func readLinked(
-        _ person: PersonID, _ type: IdentityType, _ value: String, _ snapshot: any Snapshot
+        _ person: PersonID, _ type: IdentityType, _ value: String, _ later: inout LaterChanges,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         // A person that the call made and merged keeps its identities, as after the undo of the merge alone.
         if call.facts.contains(.personMade(person)), merged.contains(person) { return }
@@ -151,24 +156,19 @@ package struct Undoable: Sendable {
             refusal = .cannotUndo(.erased)
             return
         }
-        let held = try snapshot.identities(of: person).first { $0.type == type && $0.value == value }
+        let held = try later.identity(type, value, of: person, snapshot)
         let identity = Identity(type, value, in: call.project, hash: snapshot.hash)
         if let held {
             plan.ended.append(.init(person: person, identity: identity))
             if held.call == call.sequence { return }
         }
         // The link ended, or ended and came back.
-        try look(for: person, snapshot) { fact in
-            switch fact {
-            case .linked(person, type, value), .unlinked(person, type, value): true
-            case .personMade, .unlinked, .linked, .merged, .mergeUndone, .personErased, .rowsAdded, .documentPut:
-                false
-            }
-        }
+        later.sought[person, default: []].insert(.link(type, value))
     }
 
     private mutating func readUnlinked(
-        _ person: PersonID, _ type: IdentityType, _ value: String, _ snapshot: any Snapshot
+        _ person: PersonID, _ type: IdentityType, _ value: String, _ later: inout LaterChanges,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         if value.isEmpty || snapshot.person(person, in: call.project) == nil {
             refusal = .cannotUndo(.erased)
@@ -181,12 +181,14 @@ package struct Undoable: Sendable {
         for holder in holders {
             // The undo ends the links of the call itself.
             if call.facts.contains(.linked(holder, type, value)) { continue }
-            let link = try snapshot.identities(of: holder).first { $0.type == type && $0.value == value }
+            let link = try later.identity(type, value, of: holder, snapshot)
             if let since = link?.call, since > call.sequence, try isInForce(since, snapshot) { add(above: since) }
         }
     }
 
-    private mutating func readMerged(_ merge: Merge, _ snapshot: any Snapshot) throws(StoreFault) {
+    private mutating func readMerged(
+        _ merge: Merge, _ later: inout LaterChanges, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
         guard snapshot.person(merge.from, in: call.project) != nil, snapshot.person(merge.into, in: call.project) != nil
         else {
             refusal = .cannotUndo(.erased)
@@ -199,13 +201,7 @@ package struct Undoable: Sendable {
             plan.endedMerges.append(known)
             return
         }
-        try look(for: merge.from, snapshot) { fact in
-            if case .mergeUndone(let ended) = fact {
-                ended.rule == merge.rule && ended.isBetween(merge.from, merge.into)
-            } else {
-                false
-            }
-        }
+        later.sought[merge.from, default: []].insert(.end(of: merge))
     }
 
     private mutating func readDocuments(_ snapshot: any Snapshot) throws(StoreFault) {
@@ -290,21 +286,27 @@ package struct Undoable: Sendable {
 
     /// Whether a later call counts as built on this call. An undo counts not: it and its call cancel each other.
     private func isInForce(_ sequence: JournalSequence, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
-        guard let later = try snapshot.call(sequence), !later.kind.isUndo else { return false }
-        return try snapshot.document(UndoCall.mark(sequence)) == nil
+        guard let later = try snapshot.call(sequence) else { return false }
+        return try isInForce(later, snapshot)
     }
 
-    /// Looks for later calls of a person that changed a fact: a call in force is above this call, and an undo took it back.
+    private func isInForce(_ later: RecordedCall, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        if later.kind.isUndo { return false }
+        return try snapshot.document(UndoCall.mark(later.sequence)) == nil
+    }
+
+    /// Looks for later calls of a person that changed some facts: a call in force is above this call, and an undo took it back.
     private mutating func look(
-        for person: PersonID, _ snapshot: any Snapshot, _ isWanted: (RecordedCall.Fact) -> Bool
+        for sought: Set<LaterChanges.Change>, of person: PersonID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var before: JournalSequence?
         for _ in 0..<Undoable.pagesAtMost {
             let page = try snapshot.calls(of: person, before: before, limit: Undoable.page)
             for later in page {
                 if later.sequence <= call.sequence { return }
-                guard later.facts.contains(where: isWanted) else { continue }
-                if try isInForce(later.sequence, snapshot) {
+                guard later.facts.contains(where: { LaterChanges.Change($0, of: person).map(sought.contains) ?? false })
+                else { continue }
+                if try isInForce(later, snapshot) {
                     add(above: later.sequence)
                 } else if later.kind.isUndo, undoneBy == nil {
                     undoneBy = later.sequence
@@ -368,6 +370,39 @@ package struct Undoable: Sendable {
             before = last.sequence
         }
         return nil
+    }
+}
+
+/// The changes that the undo of a call looks for in later calls. One reading of a person's calls finds all of them.
+private struct LaterChanges {
+    enum Change: Hashable {
+        case link(IdentityType, String)
+        /// The end of a merge of two people by a rule, in any order.
+        case mergeEnd(Merge.Rule, PersonID, PersonID)
+
+        static func end(of merge: Merge) -> Change {
+            .mergeEnd(merge.rule, min(merge.from, merge.into), max(merge.from, merge.into))
+        }
+
+        /// The change of a person that a fact is; nil for other facts.
+        init?(_ fact: RecordedCall.Fact, of person: PersonID) {
+            switch fact {
+            case .linked(person, let type, let value), .unlinked(person, let type, let value): self = .link(type, value)
+            case .mergeUndone(let merge): self = .end(of: merge)
+            case .personMade, .unlinked, .linked, .merged, .personErased, .rowsAdded, .documentPut: return nil
+            }
+        }
+    }
+
+    var sought: [PersonID: Set<Change>] = [:]
+    private var identities: [PersonID: [HeldIdentity]] = [:]
+
+    /// An identity that a person holds now; nil if the person does not hold it.
+    mutating func identity(
+        _ type: IdentityType, _ value: String, of person: PersonID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> HeldIdentity? {
+        if identities[person] == nil { identities[person] = try snapshot.identities(of: person) }
+        return identities[person]?.first { $0.type == type && $0.value == value }
     }
 }
 
