@@ -130,7 +130,8 @@ extension Modify {
     }
 }
 
-/// The changes of one call, while the decision collects them.
+/// The changes of one call, while the decision collects them: at most one for each value of a person. The journal keeps no order of the
+/// facts of a call, so from two facts of one value no reader could tell what was true after the call.
 private struct Modifying<V: DecisionFacts> {
     let person: PersonID
     private let project: ProjectID
@@ -170,7 +171,12 @@ private struct Modifying<V: DecisionFacts> {
             return
         }
         room.give(identity.type)
-        changes.append(.unlinked(person, identity.type, identity.key))
+        if let place = changes.firstIndex(where: { $0.isLink(of: identity.key, to: person) }) {
+            changes.remove(at: place)
+            inputs.append(JournalEntry.Input(identity, .notHeld))
+        } else {
+            changes.append(.unlinked(person, identity.type, identity.key))
+        }
         touch(person, identity.type)
     }
 
@@ -190,7 +196,12 @@ private struct Modifying<V: DecisionFacts> {
             }
             guard room.take(identity.type) else { throw .full(.person, about: person) }
             held[identity.key] = identity.type
-            changes.append(.linked(person, identity))
+            if let place = changes.firstIndex(where: { $0.isEnd(of: identity.key, of: person) }) {
+                changes.remove(at: place)
+                inputs.append(JournalEntry.Input(identity, .matched))
+            } else {
+                changes.append(.linked(person, identity))
+            }
             touch(person, identity.type)
         }
     }
@@ -209,6 +220,16 @@ private struct Modifying<V: DecisionFacts> {
     private mutating func touch(_ person: PersonID, _ type: IdentityType) {
         let touch = Modified.Touch(person, type)
         if !touched.contains(touch) { touched.append(touch) }
+    }
+}
+
+extension Change {
+    fileprivate func isLink(of key: IdentityKey, to person: PersonID) -> Bool {
+        if case .linked(person, let identity) = self { identity.key == key } else { false }
+    }
+
+    fileprivate func isEnd(of key: IdentityKey, of person: PersonID) -> Bool {
+        if case .unlinked(person, _, key) = self { true } else { false }
     }
 }
 

@@ -17,6 +17,53 @@ struct AsOfTests {
         answer.wire.body.replacing(/"last_seen":"[^"]*"/, with: "")
     }
 
+    /// What a call of `modify` changes, by the e-mail addresses of a person before and after the call. No address is an empty text.
+    private static let changes: [(before: [String], changes: [(String, String)], after: [String])] = [
+        (["a"], [("a", "b")], ["b"]),
+        (["a"], [("a", "b"), ("b", "c")], ["c"]),
+        (["a"], [("", "b"), ("b", "")], ["a"]),
+        (["a"], [("a", ""), ("", "a")], ["a"]),
+        (["a"], [("a", "b"), ("b", "a")], ["a"]),
+        (["a"], [("a", ""), ("", "a"), ("a", "")], []),
+        (["a"], [("", "b"), ("b", ""), ("", "b")], ["a", "b"]),
+        (["a", "b"], [("a", "t"), ("b", "a"), ("t", "b")], ["a", "b"]),
+        (["a", "b"], [("a", "t"), ("b", "a")], ["a", "t"]),
+    ]
+
+    @Test("a call that changes a value twice has one result for all readers", arguments: StoreKind.allCases)
+    func changedTwice(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        for (number, row) in Self.changes.enumerated() {
+            let person = try client.identify(#"{"customerid":"c\#(number)"}"#)
+            func modify(_ changes: [(String, String)], _ type: String = "email") throws {
+                let items = changes.map { old, new in
+                    let (old, new) = (old.isEmpty ? "null" : "\"\(old)\"", new.isEmpty ? "null" : "\"\(new)\"")
+                    return #"{"identity_type":"\#(type)","old_value":\#(old),"new_value":\#(new)}"#
+                }
+                let answer = try client.modify(person, "[\(items.joined(separator: ","))]")
+                #expect(answer.status == 200, "\(answer)")
+            }
+            func emails(_ query: String = "") throws -> [String] {
+                let identities = try client.get("/onym/v1/people/\(person)\(query)").list("identities")
+                return identities.filter { $0["type"] as? String == "email" }.compactMap { $0["value"] as? String }
+                    .sorted()
+            }
+            try modify(row.before.map { ("", $0) })
+            let before = try lastSequence(client)
+            try modify(row.changes)
+            let call = try lastSequence(client, after: before)
+            #expect(try emails() == row.after, "\(row)")
+            #expect((call == before) == (row.before == row.after), "\(row)")
+            try modify([("", "later")], "other")
+            #expect(try emails("?at=seq:\(before)") == row.before, "\(row)")
+            #expect(try emails("?at=seq:\(call)") == row.after, "\(row)")
+            if call == before { continue }
+            let undo = try client.post("/onym/v1/calls/\(call)/undo")
+            #expect(undo.status == 200, "\(undo)")
+            #expect(try emails() == row.before, "\(row)")
+        }
+    }
+
     @Test("each answer is the answer that was given then", arguments: StoreKind.allCases)
     func asThen(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
