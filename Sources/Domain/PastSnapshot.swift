@@ -65,10 +65,14 @@ package final class PastSnapshot: Snapshot {
         var isMade = false
         for sequence in trace.turns(upTo: end) {
             guard let call = try base.call(sequence) else { continue }
+            // An import also has links that had ended before it. The journal keeps no order of the facts of a call.
+            func isPast(_ type: IdentityType, _ value: String) -> Bool {
+                call.kind == .importRecords && call.facts.contains(.unlinked(person, type, value))
+            }
             for fact in call.facts {
                 switch fact {
                 case .personMade(person): isMade = true
-                case .linked(person, let type, let value):
+                case .linked(person, let type, let value) where !isPast(type, value):
                     life.identities.append(
                         HeldIdentity(
                             type: type, value: value, since: call.at, call: call.sequence, key: call.key,

@@ -195,6 +195,16 @@ struct ImportContractTests {
             (Tests.merge(a, Tests.key("nobody")), .refused(.noSuchPerson)),
         ]
         #expect(try importing.take(cases.map(\.0)) == cases.map(\.1))
+        let last = fixture.store.counts.lastSequence
+        let external = ImportContractTests.identity(.linkingExternalID, "x1")
+        let (now, then) = try fixture.store.read { snapshot throws(StoreFault) in
+            let person = snapshot.holders(of: external.key)[0]
+            let then = try PastSnapshot.read(snapshot, after: last, in: World.project) { past throws(StoreFault) in
+                try past.identities(of: person).map(\.value)
+            }
+            return (try snapshot.identities(of: person).map(\.value), then)
+        }
+        #expect(Set(then) == Set(now) && then.count == now.count, "a link that had ended is none of that moment")
         // The same file changes nothing.
         let before = try fixture.store.read { snapshot throws(StoreFault) in try snapshot.lastCall() }
         let again = try Importing(fixture).take(cases.map(\.0))
