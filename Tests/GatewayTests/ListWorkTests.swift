@@ -21,7 +21,7 @@ struct ListWorkTests {
     ]
 
     /// What lists need besides.
-    private static let queries = ["/onym/v1/people": "type=customerid&value=ada"]
+    private static let queries = ["/onym/v1/people": "order=recent"]
 
     @Test("does not grow with the store", arguments: StoreKind.allCases)
     func bounds(_ kind: StoreKind) throws {

@@ -1,4 +1,4 @@
-// The feed of changes. One tab of a browser waits for changes and passes them to the other tabs, because a browser has few
+// The feed of changes. One tab waits for changes and passes them to the other tabs, because a browser has few
 // connections to one server. A hidden tab asks nothing.
 
 import { get, session } from "./api.js";
@@ -81,17 +81,11 @@ document.addEventListener("visibilitychange", () => { if (document.hidden) end()
 export async function lastCall(signal) {
   const { last_seq: last } = await get("/stats", {}, { signal });
   if (last !== undefined) return last;
-  // A server of several projects does not say the number. The feed is empty after the last call, and has no later call: halving finds it.
-  const isAfterLast = async (sequence) => {
-    try {
-      return (await get("/changes", { after: sequence, limit: 1 }, { signal })).changes.length === 0;
-    } catch (failure) {
-      if (failure.code === "rewound") return true;
-      throw failure;
-    }
-  };
+  // A server of several projects does not say it. After it the feed is empty, or refuses.
+  const isAfterLast = (sequence) => get("/changes", { after: sequence, limit: 1 }, { signal }).then(
+    ({ changes }) => !changes.length, (failure) => failure.code === "rewound" || Promise.reject(failure));
   let low = after ?? 0;
-  let high = Math.max(1, low);
+  let high = low || 1;
   while (!await isAfterLast(high)) { low = high; high *= 2; }
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
@@ -112,7 +106,7 @@ export function unfollow() {
   after = null;
 }
 
-/** Gives new changes to a function, until the answered function runs. */
+/** Gives changes to a function, until the answered function runs. */
 export function receive(take) {
   receivers.add(take);
   return () => receivers.delete(take);
