@@ -663,7 +663,7 @@ extension JSONValue {
         let (sign, mantissa) = (text.hasPrefix("-") ? "-" : "", parts[0].drop { $0 == "-" })
         let whole = mantissa.prefix { $0 != "." }
         let written = whole + mantissa.dropFirst(whole.count + 1)
-        let digits = written.drop { $0 == "0" }.reversed().drop { $0 == "0" }.reversed().map(String.init).joined()
+        let digits = String(written.drop { $0 == "0" }.reversed().drop { $0 == "0" }.reversed())
         if digits.isEmpty { return "0" }
         // The place of the point behind the first of the digits.
         let exponent = parts.count == 2 ? Int(parts[1]) ?? 0 : 0

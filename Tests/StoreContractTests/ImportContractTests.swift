@@ -196,7 +196,7 @@ struct ImportContractTests {
         ]
         #expect(try importing.take(cases.map(\.0)) == cases.map(\.1))
         let last = fixture.store.counts.lastSequence
-        let external = ImportContractTests.identity(.linkingExternalID, "x1")
+        let external = Tests.identity(.linkingExternalID, "x1")
         let (now, then) = try fixture.store.read { snapshot throws(StoreFault) in
             let person = snapshot.holders(of: external.key)[0]
             let then = try PastSnapshot.read(snapshot, after: last, in: World.project) { past throws(StoreFault) in
@@ -204,7 +204,9 @@ struct ImportContractTests {
             }
             return (try snapshot.identities(of: person).map(\.value), then)
         }
-        #expect(Set(then) == Set(now) && then.count == now.count, "a link that had ended is none of that moment")
+        #expect(
+            Set(then) == Set(now) && then.count == now.count, "a link that ended before the import is not held after it"
+        )
         // The same file changes nothing.
         let before = try fixture.store.read { snapshot throws(StoreFault) in try snapshot.lastCall() }
         let again = try Importing(fixture).take(cases.map(\.0))

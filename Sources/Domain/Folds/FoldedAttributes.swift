@@ -67,10 +67,9 @@ package struct FoldedAttributes: GroupFold, Equatable {
             }
             // A value that a client only repeated replaces no value of another member.
         }
-        for (name, entry) in known.entries where new.entries[name] == nil && candidates[name]?.origin == person {
-            // A removal that is only forgotten stays in the fold.
-            guard entry.value == nil, new.hasForgotten else { return false }
-        }
+        let gone = known.entries.filter { new.entries[$0.key] == nil && candidates[$0.key]?.origin == person }
+        // A removal that is only forgotten stays in the fold.
+        if !gone.isEmpty, gone.values.contains(where: { $0.value != nil }) || !new.hasForgotten { return false }
         bound()
         return true
     }
